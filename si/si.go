@@ -1,0 +1,126 @@
+// Package si prints and parses quantities with SI prefixes. Inside the
+// program every quantity is a float64 in its base unit; prefixes exist only
+// where something is printed or read.
+package si
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+var prefixes = []struct {
+	symbol string
+	ascii  string
+	scale  float64
+}{
+	{"T", "T", 1e12}, {"G", "G", 1e9}, {"M", "M", 1e6}, {"k", "k", 1e3}, {"", "", 1},
+	{"m", "m", 1e-3}, {"µ", "u", 1e-6}, {"n", "n", 1e-9}, {"p", "p", 1e-12}, {"f", "f", 1e-15},
+}
+
+// Format prints value (in unit, a base unit) with digits significant digits
+// and the prefix that leaves one to three digits before the point:
+// Format(0.00427, "J", 3) is "4.27 mJ".
+func Format(value float64, unit string, digits int) string {
+	return format(value, unit, digits, false)
+}
+
+// ASCII is Format with u for µ.
+func ASCII(value float64, unit string, digits int) string {
+	return format(value, unit, digits, true)
+}
+
+func format(value float64, unit string, digits int, ascii bool) string {
+	scale, prefix := Prefix(value, digits)
+	if ascii && prefix == "µ" {
+		prefix = "u"
+	}
+	return Digits(value/scale, digits) + " " + prefix + unit
+}
+
+// Prefix picks the prefix for a value once it is rounded to digits: the scale
+// by which to divide, and the symbol.
+func Prefix(value float64, digits int) (scale float64, symbol string) {
+	a := math.Abs(value)
+	if a == 0 || math.IsNaN(a) || math.IsInf(a, 0) {
+		return 1, ""
+	}
+	for _, p := range prefixes {
+		// Rounding may carry: 0.99996 with four digits is 1.000.
+		r, err := strconv.ParseFloat(strconv.FormatFloat(a/p.scale, 'e', max(digits, 1)-1, 64), 64)
+		if err == nil && r >= 1 {
+			return p.scale, p.symbol
+		}
+	}
+	last := prefixes[len(prefixes)-1]
+	return last.scale, last.symbol
+}
+
+// Digits prints v with the given number of significant digits, never in
+// exponent form.
+func Digits(v float64, digits int) string {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	e := strconv.FormatFloat(v, 'e', max(digits, 1)-1, 64)
+	exp, _ := strconv.Atoi(e[strings.IndexByte(e, 'e')+1:])
+	return strconv.FormatFloat(v, 'f', max(digits-1-exp, 0), 64)
+}
+
+// A Unit is a unit as written, such as "mA" or "Wh": what it measures in SI
+// base units, and the factor from the written unit to the base unit.
+type Unit struct {
+	Base  string  // V, A, W, J, C, s, Hz, degC
+	Scale float64 // value in Base = value as written * Scale
+}
+
+var bases = map[string]Unit{
+	"V": {"V", 1}, "A": {"A", 1}, "W": {"W", 1}, "J": {"J", 1}, "Ws": {"J", 1},
+	"Wh": {"J", 3600}, "C": {"C", 1}, "As": {"C", 1}, "Ah": {"C", 3600},
+	"s": {"s", 1}, "Hz": {"Hz", 1},
+}
+
+// ParseUnit reads a unit with an optional prefix. Case matters for prefixes
+// (m and M differ by 10^9).
+func ParseUnit(s string) (Unit, error) {
+	if u, ok := bases[s]; ok {
+		return u, nil
+	}
+	for _, p := range prefixes {
+		for _, symbol := range []string{p.symbol, p.ascii, "μ"} {
+			if symbol == "μ" && p.ascii != "u" { // U+03BC, the Greek letter
+				continue
+			}
+			rest, ok := strings.CutPrefix(s, symbol)
+			if u, known := bases[rest]; ok && symbol != "" && known {
+				return Unit{u.Base, u.Scale * p.scale}, nil
+			}
+		}
+	}
+	return Unit{}, fmt.Errorf("unknown unit %q", s)
+}
+
+// Parse reads a quantity such as "20uV" or "1.5 mA" that must be in the given
+// base unit, and returns it in that unit.
+func Parse(s, base string) (float64, error) {
+	i := strings.IndexFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("0123456789.+-eE ", r)
+	})
+	// An e right before a unit belongs to the number only if digits follow.
+	if i < 0 {
+		return 0, fmt.Errorf("%q has no unit (want %s)", s, base)
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(s[:i]), 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number and a unit of %s", s, base)
+	}
+	u, err := ParseUnit(strings.TrimSpace(s[i:]))
+	if err != nil {
+		return 0, fmt.Errorf("%q: %w", s, err)
+	}
+	if u.Base != base {
+		return 0, fmt.Errorf("%q is in %s, not in %s", s, u.Base, base)
+	}
+	return v * u.Scale, nil
+}
