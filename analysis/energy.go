@@ -1,0 +1,253 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/joulemark/joulemark/sync/align"
+)
+
+// Baseline says which idle level is subtracted.
+type Baseline string
+
+const (
+	// Local is the idle level beside each window, with its drift.
+	Local Baseline = "local"
+	// Global is one idle level for the whole run.
+	Global Baseline = "global"
+	// None subtracts nothing and integrates each window between its marks, as
+	// EEMBC's runner does. Net and idle are null then.
+	None Baseline = "none"
+)
+
+// Limits of what counts.
+const (
+	// minCoverage is the least share of a window's time that samples cover.
+	minCoverage = 0.8
+	// bracketReach bounds how far from a window its idle level is taken, in
+	// windows' lengths, but at least minBracketReach seconds: the idle level
+	// wanders, and what is nearest says most.
+	bracketReach    = 2.0
+	minBracketReach = 5.0 // s
+	// guardResponses is the guard on either side of a window in 10-90 % times
+	// of the response: a one-pole response has let all but 0.4 % of a step
+	// through after 2.5 of them.
+	guardResponses = 2.5
+)
+
+// pulse is the energy of one window.
+type pulse struct {
+	net, gross, idle float64 // J, J, W
+	idleStep         float64 // W, after minus before; NaN with one bracket
+	// netCoulomb and netWebers are the integrals of current and voltage above
+	// idle, to which the meter's offsets contribute; Coulomb and Webers those
+	// of the window itself.
+	netCoulomb, netWebers float64
+	coulomb, webers       float64
+	stepWatts             float64 // power above idle
+	coverage              float64
+	seconds               float64 // the window, host time
+	cut                   bool    // no quiet zone: cut at the marks
+	short                 bool    // quiet zones too short for the whole guard
+	oneSided              bool    // only one bracket of idle
+	inferred              bool    // idle was inferred, not stated
+}
+
+// measurer turns windows of one time line into pulses.
+type measurer struct {
+	t        *align.Timeline
+	baseline Baseline
+	guard    float64 // s
+	global   idleLevel
+}
+
+// idleLevel is the mean of power, current and voltage over idle time, and where
+// its centre lies.
+type idleLevel struct {
+	watts, amps, volts float64
+	centre, seconds    float64
+}
+
+func newMeasurer(t *align.Timeline, b Baseline) *measurer {
+	m := &measurer{t: t, baseline: b}
+	period := 0.0
+	for i := range t.Windows {
+		if t.Windows[i].Excluded == "" {
+			period = math.Max(period, t.Period(t.Windows[i].Segment))
+		}
+	}
+	m.guard = guardResponses*t.Offset.ResponseSeconds + 2*t.Offset.U + 1.5*period
+	if b == Global {
+		var all []align.Quiet
+		all = append(all, t.Quiet...)
+		m.global = m.level(all, nil)
+	}
+	return m
+}
+
+// measure returns the energy of window i, or why it cannot be stated.
+func (m *measurer) measure(i int) (pulse, error) {
+	w := &m.t.Windows[i]
+	inside := m.t.Between(w.Segment, w.From, w.To)
+	rate := m.t.Rate(w.Segment)
+	p := pulse{seconds: w.Seconds, coverage: inside.Seconds / ((w.To - w.From) * rate)}
+	if !(p.coverage >= minCoverage) {
+		return p, fmt.Errorf("samples cover %.0f %% of it, less than %.0f %%", 100*math.Max(0, p.coverage), 100*minCoverage)
+	}
+	fill := p.seconds / inside.Seconds
+	p.coulomb, p.webers = inside.Coulomb*fill, inside.Webers*fill
+	if m.baseline == None {
+		// A length by the target's clock plays no part: [t0, t1) as such.
+		whole := (w.To - w.From) * rate
+		p.gross, p.net, p.idle, p.idleStep = inside.Joules*whole/inside.Seconds, math.NaN(), math.NaN(), math.NaN()
+		return p, nil
+	}
+	before, after := m.brackets(i)
+	p.inferred = anyInferred(before) || anyInferred(after)
+	near := func(q []align.Quiet) idleLevel { return m.level(q, w) }
+	b, a := near(before), near(after)
+	mid := (w.From + w.To) / 2
+	var idle idleLevel
+	switch {
+	case m.baseline == Global:
+		idle, p.idleStep = m.global, a.watts-b.watts
+	case b.seconds > 0 && a.seconds > 0:
+		f := (mid - b.centre) / (a.centre - b.centre)
+		idle = idleLevel{watts: b.watts + f*(a.watts-b.watts), amps: b.amps + f*(a.amps-b.amps), volts: b.volts + f*(a.volts-b.volts)}
+		p.idleStep = a.watts - b.watts
+	case b.seconds > 0:
+		idle, p.oneSided, p.idleStep = b, true, math.NaN()
+	case a.seconds > 0:
+		idle, p.oneSided, p.idleStep = a, true, math.NaN()
+	default:
+		return p, fmt.Errorf("no idle time beside it")
+	}
+	if math.IsNaN(idle.watts) {
+		return p, fmt.Errorf("no idle time in the run")
+	}
+	gPre, gPost := m.guards(w)
+	p.cut = w.Pre == 0 || w.Post == 0
+	p.short = !p.cut && (gPre < m.guard || gPost < m.guard)
+	whole := m.t.Between(w.Segment, w.From-gPre, w.To+gPost)
+	long := (w.To - w.From + gPre + gPost) * rate
+	// What is missing inside the window had the window's mean power; what is
+	// missing in the guards was idle.
+	missing := (1 - p.coverage) * (w.To - w.From) * rate
+	covered := whole.Seconds + missing
+	mean := inside.Watts() - idle.watts
+	p.net = whole.Joules - idle.watts*whole.Seconds + mean*missing
+	p.netCoulomb = whole.Coulomb - idle.amps*whole.Seconds + (inside.Coulomb/inside.Seconds-idle.amps)*missing
+	p.netWebers = whole.Webers - idle.volts*whole.Seconds + (inside.Webers/inside.Seconds-idle.volts)*missing
+	if covered < minCoverage*long {
+		return p, fmt.Errorf("samples cover too little of its quiet zones")
+	}
+	p.idle = idle.watts
+	p.gross = p.net + p.idle*p.seconds
+	p.stepWatts = p.net / p.seconds
+	return p, nil
+}
+
+// guards returns how far before and after its marks a window is integrated:
+// the guard, inside the quiet zones.
+func (m *measurer) guards(w *align.Window) (pre, post float64) {
+	if w.Pre == 0 || w.Post == 0 {
+		return 0, 0
+	}
+	return math.Min(m.guard, w.Pre), math.Min(m.guard, w.Post)
+}
+
+// brackets returns the quiet stretches that belong to window i: on each side
+// up to the middle of the gap to the next window, so that no idle time serves
+// two windows and their errors stay independent.
+func (m *measurer) brackets(i int) (before, after []align.Quiet) {
+	w := &m.t.Windows[i]
+	gPre, gPost := m.guards(w)
+	if w.Pre == 0 || w.Post == 0 {
+		gPre, gPost = m.guard, m.guard
+	}
+	reach := math.Max(minBracketReach, bracketReach*(w.To-w.From))
+	from, to := w.From-reach, w.To+reach
+	if p, ok := m.neighbour(i, -1); ok {
+		from = math.Max(from, (p.To+w.From)/2)
+	}
+	if n, ok := m.neighbour(i, +1); ok {
+		to = math.Min(to, (n.From+w.To)/2)
+	}
+	before = m.clip(w, from, w.From-gPre)
+	after = m.clip(w, w.To+gPost, to)
+	if len(before) == 0 && len(after) == 0 {
+		// Windows that touch each other share the nearest idle.
+		before = m.clip(w, w.From-4*reach, w.From-gPre)
+		after = m.clip(w, w.To+gPost, w.To+4*reach)
+	}
+	return before, after
+}
+
+// neighbour returns the next window in a direction that stands on the same
+// segment.
+func (m *measurer) neighbour(i, dir int) (*align.Window, bool) {
+	for k := i + dir; k >= 0 && k < len(m.t.Windows); k += dir {
+		if n := &m.t.Windows[k]; n.Segment == m.t.Windows[i].Segment && n.To > n.From {
+			return n, true
+		}
+	}
+	return nil, false
+}
+
+// clip returns the parts of quiet stretches in [from, to] that follow the
+// window's idle mode, without the guard at their heads, in which the power of
+// what came before dies away.
+func (m *measurer) clip(w *align.Window, from, to float64) []align.Quiet {
+	var out []align.Quiet
+	q := m.t.Quiet
+	first := sort.Search(len(q), func(k int) bool {
+		return q[k].Segment > w.Segment || q[k].Segment == w.Segment && q[k].To > from
+	})
+	for _, s := range q[first:] {
+		if s.Segment != w.Segment || s.From >= to {
+			break
+		}
+		if w.Idle != "" && s.Mode != "" && s.Mode != w.Idle {
+			continue
+		}
+		s.From = math.Max(s.From+m.guard, from)
+		s.To = math.Min(s.To, to)
+		if s.To > s.From {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func anyInferred(q []align.Quiet) bool {
+	for _, s := range q {
+		if s.Inferred {
+			return true
+		}
+	}
+	return false
+}
+
+// level is the mean over quiet stretches. With a window, stretches were
+// clipped for it; without, the guard is taken off here.
+func (m *measurer) level(q []align.Quiet, w *align.Window) idleLevel {
+	var sum align.Sums
+	var centre float64
+	for _, s := range q {
+		if w == nil {
+			s.From += m.guard
+			if s.To <= s.From {
+				continue
+			}
+		}
+		v := m.t.Between(s.Segment, s.From, s.To)
+		sum = sum.Plus(v)
+		centre += v.Seconds * (s.From + s.To) / 2
+	}
+	if sum.Seconds <= 0 {
+		nan := math.NaN()
+		return idleLevel{watts: nan, amps: nan, volts: nan}
+	}
+	return idleLevel{sum.Watts(), sum.Coulomb / sum.Seconds, sum.Webers / sum.Seconds, centre / sum.Seconds, sum.Seconds}
+}

@@ -1,0 +1,131 @@
+// Package analysis turns windows and the idle level beside them into energy
+// per operation, with its uncertainty. It opens no device and reads no clock.
+// docs/method.md has every formula with its source.
+package analysis
+
+import "github.com/joulemark/joulemark/sync/align"
+
+// Schemas of the JSON that Results and a set of them marshal to.
+const (
+	ResultsSchema   = "joulemark.results/1"
+	ResultSetSchema = "joulemark.resultset/1"
+)
+
+// Results is what one run says, for one meter.
+type Results struct {
+	Schema     string      `json:"schema"`
+	Run        string      `json:"run"`
+	Simulated  bool        `json:"simulated"`
+	Baseline   Baseline    `json:"baseline"`
+	Meter      Meter       `json:"meter"`
+	Target     Target      `json:"target"`
+	Alignment  Alignment   `json:"alignment"`
+	Operations []Operation `json:"operations"`
+	Windows    []Window    `json:"windows"`
+	Warnings   []string    `json:"warnings"`
+
+	// Voids lists the warnings that void the claim.
+	Voids []string `json:"voids"`
+}
+
+// ResultSet is what the runs of a set say.
+type ResultSet struct {
+	Schema string    `json:"schema"`
+	Runs   []Results `json:"runs"`
+}
+
+// Meter names the meter and what was found of it.
+type Meter struct {
+	Name            string `json:"name"`
+	Driver          string `json:"driver"`
+	Model           string `json:"model"`
+	Serial          string `json:"serial"`
+	EffectiveRateHz Num    `json:"effective_rate_hz"`
+	ResponseSeconds Num    `json:"response_s"`
+	Accuracy        string `json:"accuracy"`
+}
+
+// Target names the device under test.
+type Target struct {
+	Name   string `json:"name"`
+	ISA    string `json:"isa"`
+	Bits   int    `json:"bits"`
+	Impl   string `json:"impl"`
+	CC     string `json:"cc"`
+	CFlags string `json:"cflags"`
+}
+
+// Alignment says how marks and samples were put on one time line.
+type Alignment struct {
+	Method   align.Method `json:"method"`
+	Offset   Num          `json:"offset_s"`
+	U        Num          `json:"u_s"`
+	DriftPPM Num          `json:"drift_ppm"`
+	Edges    int          `json:"edges"`
+	RunnerUp Num          `json:"runner_up"`
+}
+
+// Operation is the result for one operation of one algorithm.
+type Operation struct {
+	Alg      string `json:"alg"`
+	Op       string `json:"op"`
+	Windows  int    `json:"windows"`
+	Count    int64  `json:"count"`
+	IdleMode string `json:"idle_mode"`
+	Keys     int    `json:"keys"`
+
+	Net      Quantity `json:"net_j_per_op"`
+	Gross    Quantity `json:"gross_j_per_op"`
+	NetWatts Quantity `json:"net_w"`
+	Idle     Quantity `json:"idle_w"`
+	// IdleStep is the idle level after a window minus the one before: what is
+	// left of it is residual heat, or an idle level that wanders.
+	IdleStep Quantity `json:"idle_step_w"`
+	Overhead Quantity `json:"overhead_j_per_window"`
+
+	Latency  Latency  `json:"latency_s"`
+	Budget   []Term   `json:"budget"`
+	Warnings []string `json:"warnings"`
+	Voided   bool     `json:"voided"`
+}
+
+// Latency of one operation, s. Mean is pooled over windows; the rest comes
+// from the target's own statistics of single operations.
+type Latency struct {
+	N    int64 `json:"n"`
+	Mean Num   `json:"mean"`
+	P50  Num   `json:"p50"`
+	P95  Num   `json:"p95"`
+	Min  Num   `json:"min"`
+	Max  Num   `json:"max"`
+	SD   Num   `json:"sd"`
+}
+
+// Term is one line of the uncertainty budget of net energy per operation
+// (gross, where no baseline was subtracted), in J.
+type Term struct {
+	Name string `json:"name"`
+	U    Num    `json:"u"`
+	// Type is A for what repeats show, B for what limits say.
+	Type   string `json:"type"`
+	Shared bool   `json:"shared"` // the same in all windows of the run
+	// Within: the scatter between windows already contains it, so that it is
+	// named and not added.
+	Within bool   `json:"within_scatter"`
+	Source string `json:"source"`
+}
+
+// Window is the result for one window.
+type Window struct {
+	W        int64  `json:"w"`
+	Alg      string `json:"alg"`
+	Op       string `json:"op"`
+	N        int64  `json:"n"`
+	T0       Num    `json:"t0_s"`
+	T1       Num    `json:"t1_s"`
+	Gross    Num    `json:"gross_j"`
+	Net      Num    `json:"net_j"`
+	Idle     Num    `json:"idle_w"`
+	Coverage Num    `json:"coverage"`
+	Excluded string `json:"excluded"`
+}

@@ -1,0 +1,129 @@
+// Package align puts windows on the meter's own time line: it fits the tick
+// clock of the target and the sample clock of the meter to the host clock,
+// finds the rest of the offset from the steps of power, and holds the power
+// around every window as integrals.
+package align
+
+import (
+	"github.com/joulemark/joulemark/run"
+	"github.com/joulemark/joulemark/sync/mark"
+)
+
+// Method says how marks were put on the sample clock.
+type Method string
+
+const (
+	ByEdges   Method = "edges"        // arrival fit, and the offset from the power steps
+	ByArrival Method = "arrival"      // arrival fit alone: edges could not be resolved
+	InBand    Method = "inband"       // marks recorded by the meter itself
+	BySharing Method = "shared-clock" // marks and samples stamped by one clock
+)
+
+// Warning is a remark that belongs to a result. A warning that Voids the claim
+// makes the result unfit to be quoted.
+type Warning struct {
+	Code  string
+	Text  string
+	Voids bool
+}
+
+// Window is one window on the sample clock.
+type Window struct {
+	mark.Win
+	Lat *mark.Lat // latency of single operations; nil where not stated
+
+	// Segment is the index of the stream's segment that holds the window, and
+	// From and To bound it in seconds of that segment's sample clock, offset
+	// included.
+	Segment  int
+	From, To float64
+	// Seconds is its length in host seconds, by the target's own clock where it
+	// has one.
+	Seconds float64
+	// UEdge is the standard uncertainty of From and To that does not follow
+	// from the offset's, s.
+	UEdge float64
+	// Pre and Post are the quiet zones around it, s; 0 where none are stated.
+	Pre, Post float64
+	// StartSeconds and EndSeconds count from the stream's first sample, at the
+	// fitted rate, offset included.
+	StartSeconds, EndSeconds float64
+	// Excluded says why the window does not count; "" where it does.
+	Excluded string
+}
+
+// Quiet is a stretch in which the target was idle and silent, on the sample
+// clock of a segment, offset included.
+type Quiet struct {
+	Segment  int
+	From, To float64
+	Mode     string // idle mode; "" where not stated
+	// Inferred: nobody said that the target was idle there; it is the time
+	// between windows.
+	Inferred bool
+}
+
+// Sums are integrals over covered time, in host seconds.
+type Sums struct {
+	Seconds float64 // covered time
+	Joules  float64
+	Coulomb float64
+	Webers  float64 // integral of voltage, V s
+	Square  float64 // integral of power squared, W^2 s
+}
+
+// Watts is the mean power over the covered time.
+func (s Sums) Watts() float64 { return s.Joules / s.Seconds }
+
+// Plus adds two stretches.
+func (s Sums) Plus(o Sums) Sums {
+	return Sums{s.Seconds + o.Seconds, s.Joules + o.Joules, s.Coulomb + o.Coulomb, s.Webers + o.Webers, s.Square + o.Square}
+}
+
+// Timeline is a run put on one time line.
+type Timeline struct {
+	Run    *run.Run
+	Meter  run.Segment
+	Target run.Target
+
+	Method Method
+	Offset Offset
+	// DriftPPM is the sample clock's rate against the host, +ve: its seconds
+	// are longer than the host's.
+	DriftPPM float64
+	// RateHz is samples per host second.
+	RateHz float64
+	// Windows in order of time, excluded ones included; Quiet likewise.
+	Windows  []Window
+	Quiet    []Quiet
+	Warnings []Warning
+	// Voided names operations (alg, op) of which a window failed in a way that
+	// depends on its energy, with the reason.
+	Voided map[mark.Op]string
+
+	segments []*segment
+}
+
+// segment is one segment of the stream: its trace and its tie to the host.
+type segment struct {
+	info  run.Segment
+	trace *trace
+	tie   tie
+}
+
+// Between returns the integrals over a stretch of a segment's sample clock.
+func (t *Timeline) Between(segment int, from, to float64) Sums {
+	s := t.segments[segment]
+	v := s.trace.between(span{from, to}).times(s.tie.rate())
+	return Sums{v.seconds, v.joules, v.coulomb, v.webers, v.square}
+}
+
+// Rate returns the host seconds in a second of a segment's sample clock.
+func (t *Timeline) Rate(segment int) float64 { return t.segments[segment].tie.rate() }
+
+// Period returns the distance of samples in a segment, in seconds of its
+// sample clock.
+func (t *Timeline) Period(segment int) float64 { return t.segments[segment].trace.period }
+
+// End returns where a segment's last sample ends, in seconds of its clock.
+func (t *Timeline) End(segment int) float64 { return t.segments[segment].trace.end }

@@ -1,0 +1,350 @@
+package align
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/run"
+)
+
+// A trace holds the power of one segment of a stream as cumulative integrals
+// at knots, so that the integral between any two places near a mark costs two
+// look-ups. Knots stand only near the places that matter; memory grows with
+// the number of windows, not with the number of samples.
+//
+// x is in seconds of the sample clock at its nominal rate, from the segment's
+// first sample. A sample covers [x, x+period): what a sample is (a mean, a
+// point) shifts power by at most a period, and every constant shift is part of
+// the offset that the edges give.
+type trace struct {
+	x   []float64 // knots, ascending, s
+	sum []sums    // integral from the segment's start to each knot
+	end float64   // where the last sample ends, s
+
+	rows, missing int64   // samples seen, of these without a value
+	period        float64 // nominal, or the typical distance of samples, s
+
+	next int  // first knot not yet passed
+	at   sums // integral up to pos
+	pos  float64
+}
+
+// sums are integrals over covered time.
+type sums struct {
+	seconds float64 // covered time, s
+	joules  float64 // of power, J
+	square  float64 // of power squared, W^2 s
+	coulomb float64 // of current, C
+	webers  float64 // of voltage, V s
+}
+
+func (s sums) minus(o sums) sums {
+	return sums{s.seconds - o.seconds, s.joules - o.joules, s.square - o.square,
+		s.coulomb - o.coulomb, s.webers - o.webers}
+}
+
+func (s sums) plus(o sums) sums {
+	return sums{s.seconds + o.seconds, s.joules + o.joules, s.square + o.square,
+		s.coulomb + o.coulomb, s.webers + o.webers}
+}
+
+func (s sums) times(f float64) sums {
+	return sums{s.seconds * f, s.joules * f, s.square * f, s.coulomb * f, s.webers * f}
+}
+
+// meanWatts is the mean power over the covered time; NaN where nothing is.
+func (s sums) meanWatts() float64 { return s.joules / s.seconds }
+
+// span is a stretch of the sample clock, s.
+type span struct{ from, to float64 }
+
+func (s span) length() float64 { return s.to - s.from }
+
+// finestKnot bounds how close knots stand: finer than any USB meter samples,
+// and a bound on memory for meters that sample at MHz.
+const finestKnot = 2e-3 // s
+
+// newTrace plans knots over the near spans on a grid of samples, and exactly
+// at the places in exact.
+func newTrace(info meters.Info, near []span, exact []float64) *trace {
+	t := &trace{}
+	if info.RateHz > 0 {
+		t.period = 1 / info.RateHz
+	}
+	step := finestKnot
+	if t.period > 0 {
+		// Knots on sample borders: an integral between knots is then a sum of
+		// whole samples.
+		step = t.period * math.Max(1, math.Round(finestKnot/t.period))
+	}
+	slices.SortFunc(near, func(a, b span) int {
+		switch {
+		case a.from < b.from:
+			return -1
+		case a.from > b.from:
+			return 1
+		}
+		return 0
+	})
+	end := math.Inf(-1)
+	for _, s := range near {
+		k := math.Ceil(math.Max(math.Max(s.from, 0), end) / step)
+		if k*step <= end {
+			k++
+		}
+		for ; k*step <= s.to; k++ {
+			t.x = append(t.x, k*step)
+			end = k * step
+		}
+	}
+	for _, x := range exact {
+		if x >= 0 {
+			t.x = append(t.x, x)
+		}
+	}
+	slices.Sort(t.x)
+	t.x = slices.Compact(t.x)
+	t.sum = make([]sums, len(t.x))
+	return t
+}
+
+// pass moves every knot up to x, where s was integrated evenly since t.pos.
+func (t *trace) pass(x float64, s sums) {
+	length := x - t.pos
+	for t.next < len(t.x) && t.x[t.next] <= x {
+		f := 1.0
+		if length > 0 {
+			f = (t.x[t.next] - t.pos) / length
+		}
+		t.sum[t.next] = t.at.plus(s.times(f))
+		t.next++
+	}
+	t.at = t.at.plus(s)
+	t.pos = x
+}
+
+// hole moves on to x without covered time.
+func (t *trace) hole(x float64) {
+	if x > t.pos {
+		t.pass(x, sums{})
+	}
+}
+
+// fill reads all batches of one segment. place gives the sample second of a
+// row, so that lost packets leave a hole.
+func (t *trace) fill(batches func(yield func(*run.Batch, error) bool), segment int, lost []hole) error {
+	f := filler{trace: t, lost: lost}
+	for b, err := range batches {
+		if err != nil {
+			if isDamage(err) {
+				continue // counted by the caller's check of the run
+			}
+			return err
+		}
+		if b.Segment != segment {
+			continue
+		}
+		if err := f.add(b); err != nil {
+			return err
+		}
+	}
+	f.flush()
+	// Knots behind the last sample keep the final sums: nothing is covered there.
+	t.end = t.pos
+	for ; t.next < len(t.x); t.next++ {
+		t.sum[t.next] = t.at
+	}
+	return nil
+}
+
+// hole is a number of samples lost before a row.
+type hole struct {
+	row, rows int64
+}
+
+type filler struct {
+	*trace
+	lost []hole // ascending by row; consumed
+	gone int64  // rows lost so far
+
+	// For streams that carry times: the sample before, not yet passed.
+	held      sums // per second
+	heldAt    float64
+	haveHeld  bool
+	intervals []float64
+	power     []float64
+}
+
+func (f *filler) add(b *run.Batch) error {
+	p, v, a, err := columns(b)
+	if err != nil {
+		return err
+	}
+	f.rows += int64(b.Rows)
+	if b.TimesNs != nil {
+		return f.addTimed(b, p, v, a)
+	}
+	for i := 0; i < b.Rows; {
+		row := b.Row + int64(i)
+		for len(f.lost) > 0 && f.lost[0].row <= row {
+			f.gone += f.lost[0].rows
+			f.lost = f.lost[1:]
+		}
+		// Rows missing from the file itself (a damaged batch) leave a hole, too.
+		start := float64(row+f.gone) * f.period
+		if start > f.pos+f.period/2 {
+			f.hole(start)
+		}
+		n := b.Rows - i
+		if len(f.lost) > 0 {
+			n = int(min(int64(n), f.lost[0].row-row))
+		}
+		n = min(n, f.untilKnot(row+f.gone))
+		f.addRun(row+f.gone, p, v, a, i, n)
+		i += n
+	}
+	return nil
+}
+
+// untilKnot says how many samples from place on end before or at the next
+// knot, at least one.
+func (f *filler) untilKnot(place int64) int {
+	if f.next >= len(f.x) {
+		return math.MaxInt
+	}
+	n := math.Floor(f.x[f.next]/f.period*(1+1e-15)) - float64(place)
+	return int(math.Max(1, math.Min(n, math.MaxInt32)))
+}
+
+// addRun adds n samples from index i on, the first of which stands at place.
+// No knot lies inside them, unless n is 1.
+func (f *filler) addRun(place int64, p, v, a []float64, i, n int) {
+	var s sums
+	covered := 0
+	if v != nil {
+		for k := i; k < i+n; k++ {
+			w := v[k] * a[k]
+			if w != w {
+				continue
+			}
+			covered++
+			s.joules += w
+			s.square += w * w
+			s.coulomb += a[k]
+			s.webers += v[k]
+		}
+	} else {
+		for _, w := range p[i : i+n] {
+			if w != w {
+				continue
+			}
+			covered++
+			s.joules += w
+			s.square += w * w
+		}
+	}
+	f.missing += int64(n - covered)
+	s = s.times(f.period)
+	s.seconds = float64(covered) * f.period
+	f.pass(float64(place+int64(n))*f.period, s)
+}
+
+// typicalAfter is how many intervals between samples are looked at before one
+// is called typical.
+const typicalAfter = 64
+
+// maxHold bounds, in typical intervals, how long a sample stands for the time
+// until the next one; a longer silence is a gap.
+const maxHold = 2.5
+
+// addTimed adds samples that carry their own times: each holds until the next.
+func (f *filler) addTimed(b *run.Batch, p, v, a []float64) error {
+	for i := range b.Rows {
+		x := float64(b.TimesNs[i]) * 1e-9
+		if f.haveHeld && x < f.heldAt {
+			return fmt.Errorf("samples of row %d: time steps back from %.6f s to %.6f s", b.Row+int64(i), f.heldAt, x)
+		}
+		f.release(x)
+		var s sums
+		if v != nil {
+			s = sums{1, v[i] * a[i], 0, a[i], v[i]}
+		} else {
+			s = sums{1, p[i], 0, 0, 0}
+		}
+		s.square = s.joules * s.joules
+		f.held, f.heldAt, f.haveHeld = s, x, true
+	}
+	return nil
+}
+
+// release passes the held sample, which stands until x at most.
+func (f *filler) release(x float64) {
+	if !f.haveHeld {
+		f.hole(x)
+		return
+	}
+	dt := x - f.heldAt
+	if dt > 0 && len(f.intervals) < typicalAfter {
+		f.intervals = append(f.intervals, dt)
+		sorted := slices.Clone(f.intervals)
+		slices.Sort(sorted)
+		f.period = sorted[len(sorted)/2]
+	}
+	hold := dt
+	if f.period > 0 && dt > maxHold*f.period {
+		hold = f.period
+	}
+	if math.IsNaN(f.held.joules) {
+		f.missing++
+		f.hole(x)
+		return
+	}
+	f.pass(f.heldAt+hold, f.held.times(hold))
+	f.hole(x)
+}
+
+func (f *filler) flush() {
+	if f.haveHeld {
+		f.release(f.heldAt + f.period)
+	}
+}
+
+// columns finds the power of a batch: watts, or volts and amps.
+func columns(b *run.Batch) (p, v, a []float64, err error) {
+	v, a = b.Columns[meters.Volts], b.Columns[meters.Amps]
+	if v != nil && a != nil {
+		return nil, v, a, nil
+	}
+	if p = b.Columns[meters.Watts]; p != nil {
+		return p, nil, nil, nil
+	}
+	return nil, nil, nil, fmt.Errorf("samples hold neither volts and amps nor watts")
+}
+
+// to returns the sums from the segment's start to x; between knots power is
+// taken as constant.
+func (t *trace) to(x float64) sums {
+	k := sort.SearchFloat64s(t.x, x)
+	switch {
+	case k < len(t.x) && t.x[k] == x:
+		return t.sum[k]
+	case k == 0:
+		if len(t.x) == 0 {
+			return sums{}
+		}
+		if x <= 0 || t.x[0] <= 0 {
+			return sums{}
+		}
+		return t.sum[0].times(x / t.x[0])
+	case k == len(t.x):
+		return t.sum[k-1]
+	}
+	f := (x - t.x[k-1]) / (t.x[k] - t.x[k-1])
+	return t.sum[k-1].plus(t.sum[k].minus(t.sum[k-1]).times(f))
+}
+
+// between returns the sums over a span.
+func (t *trace) between(s span) sums { return t.to(s.to).minus(t.to(s.from)) }
