@@ -276,6 +276,9 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Opera
 			Source: fmt.Sprintf("scatter of %d windows, %d degrees of freedom", len(g.pulses), len(g.pulses)-1)})
 	}
 	op.Budget = append(op.Budget, shared...)
+	if acc.Known(acc.Watts != nil) {
+		op.limits = append([]limit{}, limits...)
+	}
 	for _, l := range limits {
 		op.Budget = append(op.Budget, Term{Name: l.name, U: Num(l.half / math.Sqrt(3)), Type: "B", Shared: true, Source: l.source})
 	}

@@ -118,9 +118,8 @@ func quantile(u, dof float64, limits []float64) float64 {
 		return u * t.Quantile(p)
 	}
 	at, weight := rectangles(widths, reach)
-	if u == 0 {
-		return discreteQuantile(at, weight, p)
-	}
+	// A scatter that is finer than the grid is as good as half a cell of it.
+	u = math.Max(u, (at[1]-at[0])/2)
 	cdf := func(h float64) float64 {
 		c := 0.0
 		for i, r := range at {
@@ -186,18 +185,6 @@ func rectangles(widths []float64, reach float64) (at, weight []float64) {
 		weight = next
 	}
 	return at, weight
-}
-
-func discreteQuantile(at, weight []float64, p float64) float64 {
-	c := 0.0
-	for i, w := range weight {
-		if c+w >= p {
-			step := at[1] - at[0]
-			return at[i] - step/2 + step*(p-c)/w
-		}
-		c += w
-	}
-	return at[len(at)-1]
 }
 
 // pooled is the ratio of sums over windows and its scatter.

@@ -87,6 +87,9 @@ type Operation struct {
 	Budget   []Term   `json:"budget"`
 	Warnings []string `json:"warnings"`
 	Voided   bool     `json:"voided"`
+
+	// limits of the meter on the headline quantity; nil where not known.
+	limits []limit
 }
 
 // Latency of one operation, s. Mean is pooled over windows; the rest comes

@@ -1,0 +1,39 @@
+# Two commands do all the set-up: make demo (the main job) and make test.
+# Neither needs root, a device or a C library.
+
+GO ?= go
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Pure Go everywhere: no C compiler is needed.
+export CGO_ENABLED ?= 0
+
+.PHONY: demo test build lint coverage bench fuzz clean
+
+demo: ## a complete campaign on the virtual bench
+	$(GO) run ./cmd/joulemark demo
+
+test: ## all tests
+	$(GO) vet ./...
+	$(GO) test ./...
+
+build: ## the program, as bin/joulemark
+	$(GO) build -trimpath -o bin/joulemark ./cmd/joulemark
+
+lint: ## gofmt, go vet, staticcheck
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+coverage: ## do the intervals hold the truth? seeded campaigns on the virtual bench
+	$(GO) test ./bench/coverage -count=1 -timeout 20m -run TestCoverage -v -args -campaigns=full
+
+bench: ## speed and memory, as ratios within one run
+	$(GO) test ./... -run '^$$' -bench . -benchmem
+
+fuzz: ## each fuzz target for a while: make fuzz FUZZTIME=30s
+	@for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test $$p -list '^Fuzz' | grep '^Fuzz'); do \
+	    echo "$$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $${FUZZTIME:-10s} || exit 1; \
+	  done; done
+
+clean:
+	rm -rf bin

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/joulemark/joulemark/analysis"
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/run"
+	"github.com/joulemark/joulemark/sync/align"
+)
+
+const analyzeHelp = `Prints energy per operation of a run, or of all runs of a set.
+
+Net energy is what a window took above the idle level beside it: marginal input
+energy at the measuring point, losses of cable and converter included. It is
+not the energy of the chip. Gross includes the idle level.
+
+Two intervals of 95 % belong to each value. 'repeat' is repeatability: what
+scatter between repeats shows, and what all windows of the run share. 'total'
+adds the limits of the meter (its accuracy), which more repeats do not reduce.
+
+--baseline local subtracts the idle level beside each window, with its drift;
+global one level for the whole run; none nothing: each window is integrated
+between its marks, as EEMBC's runner does, and only gross is stated.`
+
+func analyzeVerb(env *Env) *cobra.Command {
+	var o struct {
+		json, strict    bool
+		baseline, meter string
+		accuracy        string
+	}
+	c := &cobra.Command{
+		Use: "analyze RUN...", Short: "energy per operation, next to latency", Long: analyzeHelp, Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			opt := analysis.Options{Baseline: analysis.Baseline(o.baseline)}
+			switch opt.Baseline {
+			case analysis.Local, analysis.Global, analysis.None:
+			default:
+				return usage("--baseline %q is none of local, global, none", o.baseline)
+			}
+			if c.Flags().Changed("accuracy") {
+				a, err := meters.ParseAccuracy(o.accuracy)
+				if err != nil {
+					return usage("--accuracy: %w", err)
+				}
+				a.Source = "stated on the command line"
+				opt.Accuracy = &a
+			}
+			set, err := analyzeAll(args, o.meter, opt)
+			if err != nil {
+				return err
+			}
+			if o.json {
+				err = printResults(env, set)
+			} else {
+				err = printTables(env.Stdout, set.Runs)
+			}
+			if err != nil {
+				return err
+			}
+			if damaged := set.damaged(); damaged != "" {
+				return &failure{code: exitDamaged, err: fmt.Errorf("%s is damaged beyond its tail: the result rests on what is whole", damaged),
+					hint: "joulemark check says what is damaged"}
+			}
+			if o.strict && set.void() {
+				return &failure{code: exitVoid, err: fmt.Errorf("a warning voids the claim (--strict)")}
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&o.json, "json", false, "print JSON (joulemark.results/1, or joulemark.resultset/1 for a set)")
+	f.BoolVar(&o.strict, "strict", false, "exit with 3 if a warning voids the claim")
+	f.StringVar(&o.baseline, "baseline", "local", "idle level to subtract: `local`, global or none")
+	f.StringVar(&o.meter, "meter", "", "analyze this `NAME` of several meters in a run")
+	f.StringVar(&o.accuracy, "accuracy", "", "the meter's limits, instead of what the run says: `SPEC` is exact, unknown, or like v=0.5%+20uV,a=0.5%+20uA")
+	return c
+}
+
+// analyzed is the results of one or several runs.
+type analyzed struct {
+	analysis.ResultSet
+	set    bool // given as a set, or several runs or meters
+	broken []string
+}
+
+func (a analyzed) damaged() string {
+	if len(a.broken) == 0 {
+		return ""
+	}
+	return a.broken[0]
+}
+
+func (a analyzed) void() bool {
+	for _, r := range a.Runs {
+		if len(r.Voids) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// analyzeAll analyzes all runs that the paths name, with all their meters or
+// the one that is named.
+func analyzeAll(paths []string, meter string, o analysis.Options) (analyzed, error) {
+	out := analyzed{ResultSet: analysis.ResultSet{Schema: analysis.ResultSetSchema}}
+	for _, path := range paths {
+		dirs, err := run.Find(path)
+		if err != nil {
+			return out, hinted(fmt.Errorf("open %s: %w", path, err), "give the folder of a run or of a set; 'joulemark import' makes a run from other tools' files")
+		}
+		out.set = out.set || len(dirs) != 1 || dirs[0] != path
+		for _, dir := range dirs {
+			r, err := run.Open(dir)
+			if err != nil {
+				return out, fmt.Errorf("open %s: %w", dir, err)
+			}
+			for _, s := range r.Streams {
+				if meter != "" && s.Name != meter {
+					continue
+				}
+				t, err := align.Align(r, s.Name)
+				if err != nil {
+					return out, err
+				}
+				res, err := analysis.Analyze(t, o)
+				if err != nil {
+					return out, err
+				}
+				out.Runs = append(out.Runs, res)
+			}
+			if r.Broken() {
+				out.broken = append(out.broken, dir)
+			}
+		}
+	}
+	if len(out.Runs) == 0 {
+		if meter != "" {
+			return out, fmt.Errorf("no run in %s has a meter named %q", list(paths), meter)
+		}
+		return out, fmt.Errorf("no run in %s holds samples", list(paths))
+	}
+	out.set = out.set || len(out.Runs) != 1
+	return out, nil
+}
+
+func printResults(env *Env, a analyzed) error {
+	if a.set {
+		return printJSON(env.Stdout, a.ResultSet)
+	}
+	return printJSON(env.Stdout, a.Runs[0])
+}

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/joulemark/joulemark/analysis"
+	"github.com/joulemark/joulemark/si"
+	"github.com/joulemark/joulemark/sync/align"
+)
+
+// printTables prints the table of each run.
+func printTables(w io.Writer, runs []analysis.Results) error {
+	for i, r := range runs {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := printTable(w, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printTable prints what one run says, with its warnings as footnotes.
+func printTable(w io.Writer, r analysis.Results) error {
+	printHead(w, r)
+	notes := &footnotes{}
+	t := newTable()
+	none := r.Baseline == analysis.None
+	head := table.Row{"algorithm", "operation", "n", "windows", "net/op", "95 % total", "repeat", "gross/op", "latency/op", "net power", ""}
+	if none {
+		head = table.Row{"algorithm", "operation", "n", "windows", "gross/op", "95 % total", "repeat", "latency/op", ""}
+	}
+	t.AppendHeader(head)
+	for _, op := range r.Operations {
+		q := op.Net
+		if none {
+			q = op.Gross
+		}
+		value, total, repeat := quantity(q, "J")
+		row := table.Row{op.Alg, op.Op, op.Count, op.Windows, value, total, repeat}
+		if !none {
+			row = append(row, number(op.Gross.Value, "J", 4))
+		}
+		row = append(row, number(op.Latency.Mean, "s", 4))
+		if !none {
+			row = append(row, number(op.NetWatts.Value, "W", 4))
+		}
+		t.AppendRow(append(row, notes.marks(op.Warnings)))
+	}
+	if _, err := fmt.Fprintln(w, t.Render()); err != nil {
+		return fmt.Errorf("write table: %w", err)
+	}
+	notes.print(w)
+	for _, x := range r.Windows {
+		if x.Excluded != "" {
+			fmt.Fprintf(w, "excluded: window %d (%s %s): %s\n", x.W, x.Alg, x.Op, x.Excluded)
+		}
+	}
+	for _, x := range r.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", x)
+	}
+	return nil
+}
+
+func printHead(w io.Writer, r analysis.Results) {
+	simulated := ""
+	if r.Simulated {
+		simulated = "  (simulated)"
+	}
+	fmt.Fprintf(w, "run %s%s\n", r.Run, simulated)
+	if t := r.Target; t.Name != "" {
+		bits := ""
+		if t.Bits > 0 {
+			bits = fmt.Sprintf(", %d bit", t.Bits)
+		}
+		fmt.Fprintf(w, "target     %s\n", joinWords(", ", t.Name+bits, t.ISA, t.Impl, t.CC))
+	}
+	m := r.Meter
+	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", joinWords(" ", m.Driver, m.Model), si.Format(float64(m.EffectiveRateHz), "Hz", 5),
+		response(m.ResponseSeconds), "accuracy "+m.Accuracy))
+	a := r.Alignment
+	switch a.Method {
+	case align.ByEdges:
+		fmt.Fprintf(w, "alignment  by %d edges of power: marks to power %.2f ms ± %.2f ms, sample clock %+.1f ppm\n",
+			a.Edges, 1e3*float64(a.Offset), 1.96e3*float64(a.U), float64(a.DriftPPM))
+	default:
+		fmt.Fprintf(w, "alignment  %s\n", a.Method)
+	}
+	switch r.Baseline {
+	case analysis.None:
+		fmt.Fprintln(w, "baseline   none: gross energy between the marks")
+	default:
+		fmt.Fprintf(w, "baseline   %s: net is input energy above idle at the measuring point\n", r.Baseline)
+	}
+}
+
+func response(s analysis.Num) string {
+	if !s.Stated() {
+		return ""
+	}
+	return "response " + si.Format(float64(s), "s", 2)
+}
+
+func joinWords(sep string, words ...string) string {
+	var out []string
+	for _, w := range words {
+		if w = strings.TrimSpace(w); w != "" {
+			out = append(out, w)
+		}
+	}
+	return strings.Join(out, sep)
+}
+
+func newTable() table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.Options{SeparateHeader: true}
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Format = table.FormatOptions{Header: text.FormatDefault}
+	t.SetStyle(style)
+	var right []table.ColumnConfig
+	for i := 3; i <= 10; i++ {
+		right = append(right, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(right)
+	return t
+}
+
+// number prints a value, or a dash where it cannot be stated.
+func number(v analysis.Num, unit string, digits int) string {
+	if !v.Stated() {
+		return "-"
+	}
+	return si.Format(float64(v), unit, digits)
+}
+
+// quantity prints a value with as many digits as its interval deserves, its
+// total interval in the same unit, and its repeatability in per cent.
+func quantity(q analysis.Quantity, unit string) (value, total, repeat string) {
+	half := float64(q.Hi95-q.Lo95) / 2
+	digits := 4
+	if !q.Lo95.Stated() {
+		half = float64(q.Hi95Repeat-q.Lo95Repeat) / 2
+	}
+	v := float64(q.Value)
+	if half > 0 && v != 0 {
+		// Two digits of the half width.
+		digits = 2 + int(math.Floor(math.Log10(math.Abs(v)))-math.Floor(math.Log10(half)))
+		digits = min(max(digits, 2), 7)
+	}
+	value, total, repeat = number(q.Value, unit, digits), "-", "-"
+	if q.Lo95.Stated() {
+		scale, _ := si.Prefix(v, digits)
+		decimals := decimalsOf(value)
+		total = fmt.Sprintf("%.*f … %.*f", decimals, float64(q.Lo95)/scale, decimals, float64(q.Hi95)/scale)
+	}
+	if q.Lo95Repeat.Stated() && v != 0 {
+		repeat = "± " + si.Digits(math.Abs(100*float64(q.Hi95Repeat-q.Lo95Repeat)/2/v), 2) + " %"
+	}
+	return value, total, repeat
+}
+
+func decimalsOf(s string) int {
+	n, _, _ := strings.Cut(s, " ")
+	if _, frac, ok := strings.Cut(n, "."); ok {
+		return len(frac)
+	}
+	return 0
+}
+
+// footnotes numbers warnings: the same text has the same number.
+type footnotes struct{ texts []string }
+
+func (f *footnotes) marks(warnings []string) string {
+	var out []string
+	for _, w := range warnings {
+		k := -1
+		for i, t := range f.texts {
+			if t == w {
+				k = i
+			}
+		}
+		if k < 0 {
+			k = len(f.texts)
+			f.texts = append(f.texts, w)
+		}
+		out = append(out, superscript(k+1))
+	}
+	return strings.Join(out, " ")
+}
+
+func (f *footnotes) print(w io.Writer) {
+	for i, t := range f.texts {
+		fmt.Fprintf(w, "%s %s\n", superscript(i+1), t)
+	}
+}
+
+func superscript(n int) string {
+	const digits = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+	var b strings.Builder
+	for _, c := range fmt.Sprint(n) {
+		b.WriteRune([]rune(digits)[c-'0'])
+	}
+	return b.String()
+}

@@ -1,0 +1,344 @@
+package align
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/run"
+	"github.com/joulemark/joulemark/sync/clock"
+	"github.com/joulemark/joulemark/sync/mark"
+)
+
+// Spans around places that matter, in which the trace keeps its detail, s.
+const (
+	// edgeReach around the edges of windows: the search for the offset, the
+	// levels beside the edge, the response.
+	edgeReach = searchTo + levelSpan
+	// borderReach around the borders of quiet stretches: the offset and a guard.
+	borderReach = 0.6
+)
+
+// Align puts the windows of a run on the time line of one of its streams.
+func Align(r *run.Run, stream string) (*Timeline, error) {
+	ev, err := gather(r)
+	if err != nil {
+		return nil, err
+	}
+	t := &Timeline{Run: r, Target: ev.target, Voided: ev.voided}
+	for _, n := range ev.notes {
+		if n.Warn {
+			t.warn(n.Code, n.Text, false)
+		}
+	}
+	s, ok := r.Stream(stream)
+	if !ok {
+		return nil, fmt.Errorf("align %s: no stream %q", r.Dir, stream)
+	}
+	if err := t.tieSegments(s); err != nil {
+		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
+	}
+	if len(ev.direct) > 0 {
+		t.Method = InBand
+		if t.Meter.Clock == meters.Shared {
+			t.Method = BySharing
+		}
+		t.direct(ev.direct, stream)
+	} else {
+		t.place(ev)
+	}
+	slices.SortStableFunc(t.Windows, func(a, b Window) int {
+		return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.From, b.From))
+	})
+	t.excludeOverlaps()
+	t.inferQuiet()
+	for i := range t.segments {
+		if err := t.load(i); err != nil {
+			return nil, fmt.Errorf("align %s: %w", r.Dir, err)
+		}
+	}
+	if len(ev.direct) == 0 {
+		t.resolve()
+	}
+	t.finish(ev)
+	return t, nil
+}
+
+func (t *Timeline) warn(code, text string, voids bool) {
+	t.Warnings = append(t.Warnings, Warning{code, text, voids})
+}
+
+// tieSegments fits each segment's sample clock to the host clock.
+func (t *Timeline) tieSegments(s *run.Stream) error {
+	for _, info := range s.Segments {
+		seg := &segment{info: info}
+		t.segments = append(t.segments, seg)
+		if info.Clock == meters.Shared {
+			seg.tie = tie{shared: true, first: float64(info.FirstHostNs) * 1e-9}
+			continue
+		}
+		if !(info.RateHz > 0) {
+			return fmt.Errorf("stream %s has neither a rate nor a clock shared with its marks", info.Stream)
+		}
+		seg.arrivals = clock.NewArrivals(info.RateHz, info.PacketSamples)
+	}
+	if len(t.segments) == 0 {
+		return fmt.Errorf("stream %s has no segment", s.Name)
+	}
+	t.Meter = t.segments[len(t.segments)-1].info
+	for a, err := range t.Run.Arrivals(s.Name) {
+		if err != nil {
+			if isDamage(err) {
+				continue
+			}
+			return err
+		}
+		if k := a.Segment - 1; k >= 0 && k < len(t.segments) && t.segments[k].arrivals != nil {
+			t.segments[k].arrivals.Add(a.Row, float64(a.HostNs)*1e-9)
+		}
+	}
+	return t.fitArrivals()
+}
+
+// direct takes windows that stand on the sample clock already.
+func (t *Timeline) direct(ws []run.Window, stream string) {
+	seg := t.segments[0]
+	for _, w := range ws {
+		if w.Stream != stream {
+			continue
+		}
+		rate := seg.info.RateHz
+		win := Window{Win: mark.Win{W: w.W, Alg: w.Alg, Op: w.Op, N: w.N}, From: w.From / rate, To: w.To / rate}
+		win.Seconds = win.To - win.From
+		switch {
+		case !(rate > 0):
+			win.Excluded = "its stream has no rate"
+		case w.N < 1:
+			win.Excluded = "it holds no operation (n is 0)"
+		case !(w.To > w.From):
+			win.Excluded = "it ends before it begins"
+		}
+		t.Windows = append(t.Windows, win)
+	}
+}
+
+// excludeOverlaps leaves out windows that claim the same time.
+func (t *Timeline) excludeOverlaps() {
+	for i := 1; i < len(t.Windows); i++ {
+		w := &t.Windows[i]
+		for k := i - 1; k >= 0; k-- {
+			p := &t.Windows[k]
+			if p.Segment != w.Segment {
+				break
+			}
+			if p.To > p.From && w.To > w.From && w.From < p.To-1e-9 {
+				for _, x := range []*Window{p, w} {
+					if x.Excluded == "" {
+						x.Excluded = fmt.Sprintf("windows %d and %d overlap", p.W, w.W)
+					}
+				}
+			}
+		}
+	}
+}
+
+// inferQuiet takes the time between windows for idle where no window says
+// anything of quiet zones and no idle was stated.
+func (t *Timeline) inferQuiet() {
+	if len(t.Quiet) > 0 || slices.ContainsFunc(t.Windows, func(w Window) bool { return w.Pre > 0 || w.Post > 0 }) {
+		t.sortQuiet()
+		return
+	}
+	for k := range t.segments {
+		from := 0.0
+		for i := range t.Windows {
+			w := &t.Windows[i]
+			if w.Segment != k || !(w.To > w.From) {
+				continue
+			}
+			if w.From > from {
+				t.Quiet = append(t.Quiet, Quiet{Segment: k, From: from, To: w.From, Inferred: true})
+			}
+			from = math.Max(from, w.To)
+		}
+		if from > 0 {
+			t.Quiet = append(t.Quiet, Quiet{Segment: k, From: from, To: math.Inf(1), Inferred: true})
+		}
+	}
+}
+
+// sortQuiet brings quiet stretches in order and joins those that touch.
+func (t *Timeline) sortQuiet() {
+	slices.SortFunc(t.Quiet, func(a, b Quiet) int {
+		return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.From, b.From))
+	})
+	out := t.Quiet[:0]
+	for _, q := range t.Quiet {
+		if n := len(out); n > 0 && out[n-1].Segment == q.Segment && q.From < out[n-1].To {
+			if q.Mode == out[n-1].Mode {
+				out[n-1].To = math.Max(out[n-1].To, q.To)
+				continue
+			}
+			q.From = out[n-1].To
+		}
+		if q.To > q.From {
+			out = append(out, q)
+		}
+	}
+	t.Quiet = out
+}
+
+// load reads the samples of segment k into its trace.
+func (t *Timeline) load(k int) error {
+	seg := t.segments[k]
+	var near []span
+	var exact []float64
+	for i := range t.Windows {
+		w := &t.Windows[i]
+		if w.Segment != k || !(w.To > w.From) {
+			continue
+		}
+		if t.Method == InBand || t.Method == BySharing {
+			exact = append(exact, w.From, w.To)
+		}
+		for _, x := range []float64{w.From, w.To} {
+			near = append(near, span{x - edgeReach, x + edgeReach})
+		}
+	}
+	for _, q := range t.Quiet {
+		if q.Segment != k {
+			continue
+		}
+		near = append(near, span{q.From - borderReach, q.From + borderReach})
+		if !math.IsInf(q.To, 1) {
+			near = append(near, span{q.To - borderReach, q.To + borderReach})
+		}
+	}
+	seg.trace = newTrace(seg.info.Info, near, exact)
+	if err := seg.trace.fill(t.Run.Samples(seg.info.Stream), seg.info.Segment, seg.lost); err != nil {
+		return err
+	}
+	if seg.trace.period == 0 {
+		seg.trace.period = 1e-3
+	}
+	// What a window's quiet zones claim beyond the recording is not there.
+	for i := range t.Quiet {
+		if q := &t.Quiet[i]; q.Segment == k {
+			q.To = math.Min(q.To, seg.trace.end)
+		}
+	}
+	return nil
+}
+
+// resolve finds the offset between marks and power, and moves all windows and
+// quiet stretches by it.
+func (t *Timeline) resolve() {
+	shared := t.Meter.Clock == meters.Shared
+	var edges []edge
+	for i := range t.Windows {
+		w := &t.Windows[i]
+		if w.Excluded == "" {
+			edges = append(edges, t.edgesOf(i)...)
+		}
+	}
+	o, problem := findOffset(edges)
+	t.Offset = o
+	t.Method = ByEdges
+	if problem != "" {
+		// Say so instead of guessing: the marks stand where arrivals put them,
+		// within what is plausible.
+		t.Method = ByArrival
+		t.Offset = Offset{Edges: o.Edges, RunnerUp: o.RunnerUp, U: (plausibleTo - plausibleFrom) / math.Sqrt(12)}
+		if shared {
+			t.Method = BySharing
+			t.Offset.U = t.segments[0].trace.period / math.Sqrt(12)
+		}
+		t.warn("edges", "alignment: "+problem+"; marks stand where "+map[bool]string{true: "the shared clock", false: "arrival times"}[shared]+" put them", !shared)
+	}
+	d := t.Offset.Seconds
+	if o.SlopePPM != 0 && problem == "" && math.Abs(o.SlopePPM) > 4*o.USlopePPM+maxSlopePPM {
+		t.warn("rate", fmt.Sprintf("the offset drifts by %.0f ppm over the run: the clocks' fit and the edges disagree", o.SlopePPM), true)
+	}
+	for i := range t.Windows {
+		t.Windows[i].From += d
+		t.Windows[i].To += d
+	}
+	for i := range t.Quiet {
+		t.Quiet[i].From += d
+		t.Quiet[i].To = math.Min(t.Quiet[i].To+d, t.segments[t.Quiet[i].Segment].trace.end)
+	}
+}
+
+// maxSlopePPM is the drift between the arrival fit and the edges that wander
+// of the clocks within a run explains.
+const maxSlopePPM = 100
+
+// edgesOf returns the edges of a window, with the room beside them that other
+// windows leave.
+func (t *Timeline) edgesOf(i int) []edge {
+	w := &t.Windows[i]
+	seg := t.segments[w.Segment]
+	before, after := w.Pre, w.Post
+	if w.Pre == 0 || w.Post == 0 {
+		before, after = levelSpan, levelSpan
+	}
+	for k := i - 1; k >= 0 && t.Windows[k].Segment == w.Segment; k-- {
+		if p := &t.Windows[k]; p.To > p.From {
+			before = math.Min(before, w.From-p.To)
+			break
+		}
+	}
+	for k := i + 1; k < len(t.Windows) && t.Windows[k].Segment == w.Segment; k++ {
+		if n := &t.Windows[k]; n.To > n.From {
+			after = math.Min(after, n.From-w.To)
+			break
+		}
+	}
+	half := (w.To - w.From) / 2
+	return []edge{
+		{at: w.From, rising: true, before: before, after: half, tr: seg.trace},
+		{at: w.To, rising: false, before: half, after: after, tr: seg.trace},
+	}
+}
+
+// finish excludes what lies outside the recording, and states rates and times.
+func (t *Timeline) finish(ev *evidence) {
+	first, _, _ := t.segments[0].tie.host(0)
+	for i := range t.Windows {
+		w := &t.Windows[i]
+		seg := t.segments[w.Segment]
+		if w.To > w.From {
+			w.StartSeconds = seg.tie.hostNear(w.From) - first
+			w.EndSeconds = seg.tie.hostNear(w.To) - first
+		}
+		if w.Excluded == "" && (w.From < 0 || w.To > seg.trace.end) {
+			w.Excluded = "it lies outside the recording"
+		}
+	}
+	seg := t.segments[0]
+	t.RateHz = 1 / seg.trace.period / seg.tie.rate()
+	t.DriftPPM = (seg.tie.rate() - 1) * 1e6
+	if c := ev.counts; c.BadChecksum+c.Malformed+c.TooLong+c.Evidence > 0 {
+		t.warn("lines", fmt.Sprintf("%d of %d lines from the target were damaged and are not counted (%d wrong checksums, %d malformed, %d too long, %d cut short)",
+			c.BadChecksum+c.Malformed+c.TooLong+c.Evidence, c.Lines, c.BadChecksum, c.Malformed, c.TooLong, c.Evidence), false)
+	}
+	if ev.damage > 0 {
+		t.warn("damage", fmt.Sprintf("%d damaged records of the run were passed over", ev.damage), false)
+	}
+	var missing, rows, lost int64
+	for _, s := range t.segments {
+		missing += s.trace.missing
+		rows += s.trace.rows
+		for _, h := range s.lost {
+			lost += h.rows
+		}
+	}
+	if lost > 0 {
+		t.warn("loss", fmt.Sprintf("%d samples were lost without trace (%.2g %% of the recording): the arrivals show it", lost, 100*float64(lost)/float64(rows+lost)), false)
+	}
+	if missing > 0 {
+		t.warn("missing", fmt.Sprintf("%d of %d samples hold no value", missing, rows), false)
+	}
+}
