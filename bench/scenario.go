@@ -188,7 +188,7 @@ func Scenarios() []string {
 	return files
 }
 
-// Load returns the scenario of that name, one of Scenarios.
+// LoadScenario returns the scenario of that name, one of Scenarios.
 func LoadScenario(name string) (Scenario, error) {
 	if !slices.Contains(Scenarios(), name) {
 		return Scenario{}, fmt.Errorf("unknown scenario %q (known: %s)", name, strings.Join(Scenarios(), ", "))
