@@ -333,13 +333,17 @@ func (s *Scenario) check() error {
 	if f := s.Faults; f.Corrupted+f.Cut+f.Duplicated+f.Merged > 1 {
 		return fmt.Errorf("faults: the probabilities add up to more than 1")
 	}
-	if _, err := meters.ParseAccuracy(s.Meter.Accuracy); err != nil {
+	limits, err := meters.ParseAccuracy(s.Meter.Accuracy)
+	if err != nil {
 		return fmt.Errorf("meter.accuracy: %w", err)
+	}
+	if limits.Watts != nil {
+		return fmt.Errorf("meter.accuracy: the emulated meter gives volts and amps, not watts")
 	}
 	if _, err := findTarget(s.Target); err != nil {
 		return fmt.Errorf("target: %w", err)
 	}
-	_, err := s.rows()
+	_, err = s.rows()
 	return err
 }
 
