@@ -38,8 +38,8 @@ func TestFilterAgainstQuadrature(t *testing.T) {
 			if want := response(f.kind, f.seconds, at); math.Abs(in.level()-want) > 6e-4 {
 				t.Errorf("%s %g s: level at %g is %.8g, want %.8g", f.kind, f.seconds, at, in.level(), want)
 			}
-			want := quadrature(func(u float64) float64 { return response(f.kind, f.seconds, u) }, from, at, 10) / 0.01
-			if math.Abs(mean-want) > 8e-3 {
+			want := quadrature(func(u float64) float64 { return response(f.kind, f.seconds, u) }, from, at, 20) / 0.01
+			if math.Abs(mean-want) > 9e-3 {
 				t.Errorf("%s %g s: mean up to %g is %.8g, want %.8g", f.kind, f.seconds, at, mean, want)
 			}
 		}
