@@ -2,10 +2,14 @@ package bench
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/run"
 )
 
 // files reads a folder, one level of subfolders included.
@@ -84,5 +88,47 @@ func BenchmarkPlay(b *testing.B) {
 		if _, err := Play(s, 1, dir); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Every scenario makes a run that reads back whole.
+func TestScenariosPlay(t *testing.T) {
+	for _, name := range Scenarios() {
+		t.Run(name, func(t *testing.T) {
+			s, err := LoadScenario(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := filepath.Join(t.TempDir(), "Any Name")
+			if _, err := Play(s, 1, dir); err != nil {
+				t.Fatal(err)
+			}
+			want := play1(t, s, 1)
+			r, err := run.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := r.Check(); p.DamageCount > 0 || !p.Closed {
+				t.Errorf("the run is damaged: %+v", p)
+			}
+			rows := 0
+			for b, err := range r.Samples("usb") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, a := range b.Columns[meters.Amps] {
+					if math.Abs(a-want.amps[rows+i]) > 1e-6 {
+						t.Fatalf("row %d reads %g A, was %g A", rows+i, a, want.amps[rows+i])
+					}
+				}
+				rows += b.Rows
+			}
+			if rows != len(want.amps) || int(r.Counts["line"]) != len(want.lines) {
+				t.Errorf("%d rows and %d lines, want %d and %d", rows, r.Counts["line"], len(want.amps), len(want.lines))
+			}
+			if r.Target.Name != s.Target || !r.Header.Simulated {
+				t.Errorf("target %q, simulated %v", r.Target.Name, r.Header.Simulated)
+			}
+		})
 	}
 }
