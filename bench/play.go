@@ -1,0 +1,97 @@
+// Package bench is the virtual bench: an emulated meter and an emulated target
+// whose truth is known. Time in it is virtual: nothing sleeps and no clock is
+// read; a scenario and a seed decide every byte.
+//
+// Everything is made of true seconds, which the host's clock shows without
+// error. The load is a piecewise linear function of them (smooth changes are
+// polylines), and so is the current, so that energies, the response of a
+// meter's filter and the mean over a sample are all computed in closed form.
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/run"
+)
+
+// Progress is told how many of a run's windows are over.
+type Progress func(target string, windows, of int)
+
+// Play records one run of the scenario into the folder dir, which must not
+// exist, and returns what is true of it. A recording that fails leaves nothing
+// behind.
+func Play(s Scenario, seed uint64, dir string) (Truth, error) {
+	return record(s, seed, dir, func(string, int, int) {})
+}
+
+// PlaySet plays the scenario once for each target, into dir/TARGET: a set. The
+// meter is the same for all: its constant errors come from the seed alone. An
+// operation that the table lacks for a target is an error.
+func PlaySet(s Scenario, targets []string, seed uint64, dir string, progress Progress) ([]Truth, error) {
+	var truths []Truth
+	for _, t := range targets {
+		s.Target = t
+		truth, err := record(s, seed, filepath.Join(dir, t), progress)
+		if err != nil {
+			return nil, err
+		}
+		truths = append(truths, truth)
+	}
+	return truths, nil
+}
+
+// asked is the header's account of what was asked for.
+type asked struct {
+	Bench Scenario `json:"bench"`
+	Seed  uint64   `json:"seed"`
+}
+
+func record(s Scenario, seed uint64, dir string, progress Progress) (Truth, error) {
+	world, err := New(s, seed)
+	if err != nil {
+		return Truth{}, err
+	}
+	plan, err := json.Marshal(asked{s, seed})
+	if err != nil {
+		return Truth{}, fmt.Errorf("record %s: %w", dir, err)
+	}
+	h := run.Header{Tool: "joulemark bench", Name: s.Target, Simulated: true, Plan: plan}
+	w, err := run.Create(dir, h, run.Options{})
+	if err != nil {
+		return Truth{}, err
+	}
+	if err := world.record(w, progress); err != nil {
+		return Truth{}, errors.Join(err, w.Abandon())
+	}
+	return world.truth, nil
+}
+
+func (w *World) record(to *run.Writer, progress Progress) error {
+	samples, err := to.Stream(w.Meter())
+	if err != nil {
+		return err
+	}
+	if err := to.Target(w.Target()); err != nil {
+		return err
+	}
+	last, over := int64(0), 0
+	err = w.Play(func(b meters.Block) error {
+		last = b.ArrivalNs
+		for over < len(w.truth.Windows) && w.truth.Windows[over].T1*1e9 < float64(last) {
+			over++
+			progress(w.truth.Target, over, len(w.truth.Windows))
+		}
+		return samples.Write(b)
+	}, func(l run.Line) error {
+		last = l.HostNs
+		return to.Line(l)
+	})
+	if err != nil {
+		return err
+	}
+	return to.Close("done", last)
+}

@@ -1,0 +1,439 @@
+package bench
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/run"
+	"github.com/joulemark/joulemark/sync/mark"
+)
+
+// recording is what a world hands over, in memory.
+type recording struct {
+	w           *World
+	volts, amps []float64
+	arrivals    []run.Arrival
+	lines       []run.Line
+}
+
+func play1(t testing.TB, s Scenario, seed uint64) recording {
+	t.Helper()
+	w, err := New(s, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := recording{w: w}
+	last := int64(0)
+	inOrder := func(ns int64) {
+		if ns < last {
+			t.Fatalf("handed over %d ns after %d ns", ns, last)
+		}
+		last = ns
+	}
+	err = w.Play(func(b meters.Block) error {
+		inOrder(b.ArrivalNs)
+		r.volts = append(r.volts, b.Values[0]...)
+		r.amps = append(r.amps, b.Values[1]...)
+		r.arrivals = append(r.arrivals, run.Arrival{Row: int64(len(r.volts)), HostNs: b.ArrivalNs})
+		return nil
+	}, func(l run.Line) error {
+		inOrder(l.HostNs)
+		r.lines = append(r.lines, l)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// quiet is a world without noise, counts, resistance, traffic and clock errors.
+func quiet() Scenario {
+	s := Default()
+	s.Supply.Ohms, s.Load.UARTWatts = 0, 0
+	s.Meter.PPM, s.Ticks.PPM = 0, 0
+	s.Meter.VoltsNoise, s.Meter.AmpsNoise, s.Meter.VoltsCount, s.Meter.AmpsCount = 0, 0, 0, 0
+	return s
+}
+
+var responses = map[string]func(*Scenario){
+	"plain":       func(s *Scenario) {},
+	"boxcar":      func(s *Scenario) { s.Meter.Filter, s.Meter.FilterSeconds = Boxcar, 0.05 },
+	"one-pole":    func(s *Scenario) { s.Meter.Filter, s.Meter.FilterSeconds = OnePole, 0.01 },
+	"repeat":      func(s *Scenario) { s.Meter.Hold = Repeat },
+	"interpolate": func(s *Scenario) { s.Meter.Hold = Interpolate },
+	"point":       func(s *Scenario) { s.Meter.Kind = "point" },
+	"point, said": func(s *Scenario) { s.Meter.Kind, s.Meter.Says = "point", "point" },
+	"slow point of a smooth input": func(s *Scenario) {
+		s.Meter.Kind, s.Meter.Filter, s.Meter.FilterSeconds = "point", OnePole, 0.01
+	},
+	"ramp, delays": func(s *Scenario) {
+		s.Load.RampSeconds, s.Samples.DelaySeconds, s.Lines.DelaySeconds = 0.01, 0.07, 0.02
+	},
+}
+
+// The samples around each window hold its energy, tails included, and their
+// centroid lies where the truth says.
+func TestSamplesHoldTheTruth(t *testing.T) {
+	for name, change := range responses {
+		t.Run(name, func(t *testing.T) {
+			s := quiet()
+			s.Plan.Windows = 25
+			change(&s)
+			r := play1(t, s, 3)
+			truth := r.w.Truth()
+			exact := s.Meter.Kind == "mean"
+			period, late := 1/s.Meter.RateHz, 0.0
+			for _, w := range truth.Windows {
+				from := int((w.T0 - truth.FirstSampleSeconds - 0.25) / period)
+				to := int((w.T1 - truth.FirstSampleSeconds + 0.25) / period)
+				energy, moment := 0.0, 0.0
+				for i := from; i < to; i++ {
+					e := (r.volts[i]*r.amps[i] - truth.IdleWatts) * period
+					energy += e
+					at := float64(i) + 0.5
+					if s.Meter.Says == "point" {
+						at = float64(i)
+					}
+					moment += e * at * period
+				}
+				// Instants miss up to a sample at each edge.
+				if limit := w.NetJoules * 1e-9; exact && math.Abs(energy-w.NetJoules) > limit {
+					t.Errorf("window %d: samples hold %.12g J, truth %.12g J", w.W, energy, w.NetJoules)
+				}
+				seen := truth.FirstSampleSeconds + moment/energy + s.Samples.DelaySeconds
+				late += seen - (w.T0+w.T1)/2 - s.Lines.DelaySeconds
+			}
+			late = late/float64(len(truth.Windows)) - beaconSeconds(r)
+			if math.Abs(late-truth.OffsetSeconds) > 2e-4 {
+				t.Errorf("centroids come %.5f s after their marks, truth says %.5f s", late, truth.OffsetSeconds)
+			}
+		})
+	}
+}
+
+func beaconSeconds(r recording) float64 {
+	total, n := 0.0, 0.0
+	for _, l := range r.lines {
+		if st, err := mark.Parse(l.Text); err == nil && st.Kind == "sync" {
+			total += wireSeconds(append(l.Text, '\n'))
+			n++
+		}
+	}
+	return total / n
+}
+
+func TestGrossIsNetAndIdle(t *testing.T) {
+	s := quiet()
+	s.Load.DriftWatts, s.Load.SineWatts, s.Load.SineSeconds = 5e-5, 1e-3, 7
+	s.Load.BurstHz, s.Load.BurstWatts = 1, 0.1
+	w, err := New(s, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, win := range w.Truth().Windows {
+		if got := w.watts.integral(win.T0, win.T1); math.Abs(got-win.GrossJoules) > 1e-10 {
+			t.Errorf("window %d: load holds %.12g J, truth says gross %.12g J", win.W, got, win.GrossJoules)
+		}
+		if got := win.GrossJoules - win.IdleWatts*(win.T1-win.T0); math.Abs(got-win.NetJoules) > 1e-10 {
+			t.Errorf("window %d: gross less idle is %.12g J, net %.12g J", win.W, got, win.NetJoules)
+		}
+	}
+}
+
+// Over many windows the mean energy and time of an operation approach the
+// population's.
+func TestPopulationMeans(t *testing.T) {
+	s := Default()
+	s.Plan.Ops, s.Plan.Windows = []string{"ML-DSA-44/sign", "ML-DSA-87/sign", "ML-KEM-768/encaps"}, 400
+	w, err := New(s, 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth := w.Truth()
+	for i, op := range truth.Ops {
+		var joules, seconds float64
+		for _, win := range truth.Windows {
+			if win.Alg == op.Alg && win.Op == op.Op {
+				joules += win.NetJoules
+				seconds += win.T1 - win.T0
+			}
+		}
+		n := float64(op.Count)
+		rows, _ := s.rows()
+		// Four standard deviations of the time, and of the power's scatter.
+		limit := 4 * math.Hypot(rows[i].RelativeSD/math.Sqrt(n), s.Load.Scatter/20)
+		if got := joules/n/op.JoulesPerOp - 1; math.Abs(got) > limit {
+			t.Errorf("%s/%s: realised energy is off by %.3g, more than %.3g", op.Alg, op.Op, got, limit)
+		}
+		if got := seconds/n/op.SecondsPerOp - 1; math.Abs(got) > limit {
+			t.Errorf("%s/%s: realised time is off by %.3g, more than %.3g", op.Alg, op.Op, got, limit)
+		}
+	}
+}
+
+func TestEqualSeedsEqualWorlds(t *testing.T) {
+	a, b, c := play1(t, Default(), 1), play1(t, Default(), 1), play1(t, Default(), 2)
+	if !reflect.DeepEqual(a.volts, b.volts) || !reflect.DeepEqual(a.lines, b.lines) || !reflect.DeepEqual(a.w.Truth(), b.w.Truth()) {
+		t.Error("one seed made two worlds")
+	}
+	if reflect.DeepEqual(a.amps, c.amps) || reflect.DeepEqual(a.lines, c.lines) {
+		t.Error("two seeds made one world")
+	}
+}
+
+// One effect more leaves the draws of the others as they were.
+func TestEffectsDrawApart(t *testing.T) {
+	plain := play1(t, Default(), 1)
+	s := Default()
+	s.Load.BurstHz, s.Load.BurstWatts, s.Samples.Loss, s.Faults.Corrupted = 1, 0.1, 0.01, 0.1
+	s.Load.WalkWatts = 0.001
+	loaded := play1(t, s, 1)
+	a, b := plain.w.Truth().Windows, loaded.w.Truth().Windows
+	for i := range a {
+		if a[i].T0 != b[i].T0 || a[i].NetJoules != b[i].NetJoules {
+			t.Fatalf("window %d is %+v with bursts, %+v without", a[i].W, b[i], a[i])
+		}
+	}
+	if plain.w.Truth().FirstSampleSeconds != loaded.w.Truth().FirstSampleSeconds {
+		t.Error("bursts moved the meter's start")
+	}
+}
+
+func TestArrivalsAreNeverEarly(t *testing.T) {
+	s := Default()
+	s.Samples = Link{DelaySeconds: 0.03, Jitter: Exponential, JitterSeconds: 0.01, StallHz: 0.2, StallSeconds: 0.5}
+	s.Lines = Link{DelaySeconds: 0.01, Jitter: Uniform, JitterSeconds: 0.02, StallHz: 0.2, StallSeconds: 0.5}
+	r := play1(t, s, 4)
+	var delays []float64
+	late := 0
+	for _, a := range r.arrivals {
+		d := float64(a.HostNs)*1e-9 - r.w.meter.ready(a.Row)
+		if d < s.Samples.DelaySeconds {
+			t.Fatalf("packet before row %d arrives %g s after its end", a.Row, d)
+		}
+		if d > 0.2 {
+			late++
+		}
+		delays = append(delays, d)
+	}
+	if late == 0 {
+		t.Error("no packet was late in spite of stalls")
+	}
+	if got := minimum(delays) - s.Samples.DelaySeconds; got > 1e-3 {
+		t.Errorf("the earliest of %d packets comes %g s later than possible", len(delays), got)
+	}
+	for _, l := range r.lines {
+		st, err := mark.Parse(l.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := mark.ParseSync(st)
+		if st.Kind != "sync" || err != nil {
+			continue
+		}
+		sent := float64(y.Ticks)/1e6*(1+5e-6) + wireSeconds(append(l.Text, '\n'))
+		if d := float64(l.HostNs)*1e-9 - sent; d < s.Lines.DelaySeconds-2e-6 {
+			t.Fatalf("beacon %d arrives %g s after it was sent", y.Seq, d)
+		}
+	}
+}
+
+func minimum(x []float64) float64 {
+	m := math.Inf(1)
+	for _, v := range x {
+		m = min(m, v)
+	}
+	return m
+}
+
+// A lost packet is missing from the rows and nowhere else.
+func TestLossLeavesNoTrace(t *testing.T) {
+	whole := play1(t, Default(), 6)
+	s := Default()
+	s.Samples.Loss = 0.01
+	r := play1(t, s, 6)
+	lost := r.w.Truth().LostPackets
+	if len(lost) < 5 {
+		t.Fatalf("%d packets lost of %d", len(lost), len(whole.arrivals))
+	}
+	var want []float64
+	n, row := s.Meter.PacketSamples, 0
+	for i := 0; i < len(whole.amps); i += n {
+		if len(lost) > 0 && int64(row) == lost[0] {
+			lost = lost[1:]
+			continue
+		}
+		want = append(want, whole.amps[i:i+n]...)
+		row += n
+	}
+	if !reflect.DeepEqual(r.amps, want) {
+		t.Error("the rows are not those of the lossless run without the lost packets")
+	}
+}
+
+func TestMarksTellTheTruth(t *testing.T) {
+	for _, name := range []string{"default", "wrap32", "reset", "jump"} {
+		t.Run(name, func(t *testing.T) {
+			s, err := LoadScenario(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := play1(t, s, 7)
+			kinds := map[string]int{}
+			windows := map[int64]TrueWindow{}
+			for _, w := range r.w.Truth().Windows {
+				windows[w.W] = w
+			}
+			hz, bits := r.w.Target().TickHz, r.w.Target().TickBits
+			for _, l := range r.lines {
+				st, err := mark.Parse(l.Text)
+				if err != nil || !st.Checked {
+					t.Fatalf("%q: %v", l.Text, err)
+				}
+				kinds[st.Kind]++
+				if st.Kind != "win" {
+					continue
+				}
+				w, err := mark.ParseWin(st)
+				if err != nil {
+					t.Fatal(err)
+				}
+				truth := windows[w.W]
+				ticks := w.T1 - w.T0
+				if bits < 64 {
+					ticks &= 1<<bits - 1
+				}
+				want := (truth.T1 - truth.T0) * (1 - 5e-6)
+				if got := float64(ticks) / hz; math.Abs(got-want) > 1.1/hz+1e-8 || w.N != truth.N || w.Alg != truth.Alg {
+					t.Errorf("window %d of %s %d lasted %.7g s, stated %.7g s of %s %d", w.W, truth.Alg, truth.N, want, got, w.Alg, w.N)
+				}
+				delete(windows, w.W)
+			}
+			total := len(s.Plan.Ops) * s.Plan.Windows
+			wins, hellos := total, 3
+			if s.Ticks.ResetIn > 0 {
+				wins, hellos = total-1, 6
+			}
+			want := map[string]int{"hello": hellos, "sync": kinds["sync"], "win": wins, "lat": wins, "idle": total + 1}
+			if !reflect.DeepEqual(kinds, want) || len(windows) != 0 {
+				t.Errorf("lines %v, want %v; windows never stated: %v", kinds, want, windows)
+			}
+		})
+	}
+}
+
+// Nothing is sent within a window, its quiet zones, or an interval stated idle.
+func TestQuietZonesAreQuiet(t *testing.T) {
+	w, err := New(Default(), 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := Default().Plan
+	for _, win := range w.Truth().Windows {
+		from, to := win.T0-plan.GuardSeconds, win.T1+plan.PostSeconds
+		before := w.watts.mean(from, win.T0-1e-9)
+		after := w.watts.mean(win.T1+1e-9, to-1e-9)
+		if math.Abs(before-w.truth.IdleWatts) > 1e-9 || math.Abs(after-w.truth.IdleWatts) > 1e-9 {
+			t.Errorf("window %d: %g W before, %g W after, idle is %g W", win.W, before, after, w.truth.IdleWatts)
+		}
+	}
+}
+
+func TestDamagedLines(t *testing.T) {
+	s, err := LoadScenario("lines")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Plan.Windows = 50
+	r := play1(t, s, 9)
+	var d mark.Decoder
+	for _, l := range r.lines {
+		d.Decode(l.Text)
+	}
+	c := d.Counts()
+	bad := c.Lines - c.Statements
+	// 4 % of the lines are changed, cut or joined to another.
+	if got := float64(bad) / float64(c.Lines); got < 0.02 || got > 0.06 {
+		t.Errorf("%d of %d lines are damaged: %+v", bad, c.Lines, c)
+	}
+}
+
+func TestPlayStopsAtTheFirstError(t *testing.T) {
+	w, err := New(Default(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("disk full")
+	if err := w.Play(func(meters.Block) error { return full }, func(run.Line) error { return nil }); !errors.Is(err, full) {
+		t.Errorf("a failed write gave %v", err)
+	}
+}
+
+// Gain and offset come from the seed alone, and from within the limits.
+func TestMeterErrorsAreOneCampaigns(t *testing.T) {
+	s := Default()
+	s.Meter.Accuracy = "v=0.5%+20uV,a=0.5%+20uA"
+	seen := map[float64]bool{}
+	for seed := range uint64(50) {
+		s.Target = "rv32"
+		a, err := New(s, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Target = "amd64"
+		b, err := New(s, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, y := a.Truth(), b.Truth()
+		if x.AmpsGain != y.AmpsGain || x.VoltsOffset != y.VoltsOffset {
+			t.Fatalf("seed %d: two targets, two meters: %+v and %+v", seed, x, y)
+		}
+		if math.Abs(x.AmpsGain) > 0.005 || math.Abs(x.VoltsGain) > 0.005 || math.Abs(x.VoltsOffset) > 20e-6 || math.Abs(x.AmpsOffset) > 20e-6 {
+			t.Errorf("seed %d: errors beyond the limits: %+v", seed, x)
+		}
+		seen[x.AmpsGain] = true
+	}
+	if len(seen) != 50 {
+		t.Errorf("50 seeds gave %d gains", len(seen))
+	}
+}
+
+// Noise has the stated deviation and correlation.
+func TestNoise(t *testing.T) {
+	s, err := LoadScenario("noise")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calm := s
+	calm.Meter.AmpsNoise, calm.Meter.VoltsNoise = 0, 0
+	a, b := play1(t, s, 10), play1(t, calm, 10)
+	var squares, products float64
+	last := 0.0
+	for i := range a.amps {
+		e := a.amps[i] - b.amps[i]
+		squares += e * e
+		products += e * last
+		last = e
+	}
+	n := float64(len(a.amps))
+	if sd := math.Sqrt(squares / n); math.Abs(sd/0.001-1) > 0.15 {
+		t.Errorf("noise of %g A, want 0.001 A", sd)
+	}
+	if rho := products / squares; math.Abs(rho-0.9) > 0.03 {
+		t.Errorf("neighbours correlate by %g, want 0.9", rho)
+	}
+}
+
+// BenchmarkWorld plays 150 windows, about ten minutes, without recording them.
+func BenchmarkWorld(b *testing.B) {
+	s := Default()
+	s.Plan.Ops, s.Plan.Windows = []string{"all"}, 7
+	for b.Loop() {
+		play1(b, s, 1)
+	}
+}
