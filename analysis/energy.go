@@ -34,6 +34,10 @@ const (
 	// of the response: a one-pole response has let all but 0.4 % of a step
 	// through after 2.5 of them.
 	guardResponses = 2.5
+	// leadResponses is how far before a mark, likewise, its power may already
+	// show: the response begins before its centroid, by 0.45 of its 10-90 %
+	// time for one pole and by 0.63 for a boxcar.
+	leadResponses = 1.0
 )
 
 // pulse is the energy of one window.
@@ -58,7 +62,8 @@ type pulse struct {
 type measurer struct {
 	t        *align.Timeline
 	baseline Baseline
-	guard    float64 // s
+	guard    float64 // s, in which the response to an edge dies away
+	lead     float64 // s, in which the response to a later mark may begin
 	global   idleLevel
 }
 
@@ -77,7 +82,9 @@ func newMeasurer(t *align.Timeline, b Baseline) *measurer {
 			period = math.Max(period, t.Period(t.Windows[i].Segment))
 		}
 	}
-	m.guard = guardResponses*t.Offset.ResponseSeconds + 2*t.Offset.U + 1.5*period
+	rest := 2*t.Offset.U + 1.5*period
+	m.guard = guardResponses*t.Offset.ResponseSeconds + rest
+	m.lead = leadResponses*t.Offset.ResponseSeconds + rest
 	if b == Global {
 		var all []align.Quiet
 		all = append(all, t.Quiet...)
@@ -197,7 +204,8 @@ func (m *measurer) neighbour(i, dir int) (*align.Window, bool) {
 
 // clip returns the parts of quiet stretches in [from, to] that follow the
 // window's idle mode, without the guard at their heads, in which the power of
-// what came before dies away.
+// what came before dies away, and the lead at their ends, in which the power of
+// what comes next may show.
 func (m *measurer) clip(w *align.Window, from, to float64) []align.Quiet {
 	var out []align.Quiet
 	q := m.t.Quiet
@@ -212,7 +220,7 @@ func (m *measurer) clip(w *align.Window, from, to float64) []align.Quiet {
 			continue
 		}
 		s.From = math.Max(s.From+m.guard, from)
-		s.To = math.Min(s.To, to)
+		s.To = math.Min(s.To-m.lead, to)
 		if s.To > s.From {
 			out = append(out, s)
 		}
@@ -237,6 +245,7 @@ func (m *measurer) level(q []align.Quiet, w *align.Window) idleLevel {
 	for _, s := range q {
 		if w == nil {
 			s.From += m.guard
+			s.To -= m.lead
 			if s.To <= s.From {
 				continue
 			}

@@ -118,10 +118,10 @@ func analyzeAll(paths []string, meter string, o analysis.Options) (analyzed, err
 				return out, fmt.Errorf("open %s: %w", dir, err)
 			}
 			for _, s := range r.Streams {
-				if meter != "" && s.Name != meter {
+				if meter != "" && s.Stream != meter {
 					continue
 				}
-				t, err := align.Align(r, s.Name)
+				t, err := align.Align(r, s.Stream)
 				if err != nil {
 					return out, err
 				}
@@ -131,7 +131,7 @@ func analyzeAll(paths []string, meter string, o analysis.Options) (analyzed, err
 				}
 				out.Runs = append(out.Runs, res)
 			}
-			if r.Broken() {
+			if r.DamageCount > 0 && !r.TailOnly {
 				out.broken = append(out.broken, dir)
 			}
 		}

@@ -33,11 +33,11 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 			t.warn(n.Code, n.Text, false)
 		}
 	}
-	s, ok := r.Stream(stream)
-	if !ok {
+	k := slices.IndexFunc(r.Streams, func(s run.StreamInfo) bool { return s.Stream == stream })
+	if k < 0 {
 		return nil, fmt.Errorf("align %s: no stream %q", r.Dir, stream)
 	}
-	if err := t.tieSegments(s); err != nil {
+	if err := t.tieSegments(&r.Streams[k]); err != nil {
 		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
 	}
 	if len(ev.direct) > 0 {
@@ -71,7 +71,7 @@ func (t *Timeline) warn(code, text string, voids bool) {
 }
 
 // tieSegments fits each segment's sample clock to the host clock.
-func (t *Timeline) tieSegments(s *run.Stream) error {
+func (t *Timeline) tieSegments(s *run.StreamInfo) error {
 	for _, info := range s.Segments {
 		seg := &segment{info: info}
 		t.segments = append(t.segments, seg)
@@ -82,13 +82,17 @@ func (t *Timeline) tieSegments(s *run.Stream) error {
 		if !(info.RateHz > 0) {
 			return fmt.Errorf("stream %s has neither a rate nor a clock shared with its marks", info.Stream)
 		}
-		seg.arrivals = clock.NewArrivals(info.RateHz, info.PacketSamples)
+		a, err := clock.NewArrivals(info.RateHz, info.PacketSamples)
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", info.Stream, err)
+		}
+		seg.arrivals = a
 	}
 	if len(t.segments) == 0 {
-		return fmt.Errorf("stream %s has no segment", s.Name)
+		return fmt.Errorf("stream %s has no segment", s.Stream)
 	}
 	t.Meter = t.segments[len(t.segments)-1].info
-	for a, err := range t.Run.Arrivals(s.Name) {
+	for a, err := range t.Run.Arrivals(s.Stream) {
 		if err != nil {
 			if isDamage(err) {
 				continue
@@ -310,8 +314,10 @@ func (t *Timeline) finish(ev *evidence) {
 		w := &t.Windows[i]
 		seg := t.segments[w.Segment]
 		if w.To > w.From {
-			w.StartSeconds = seg.tie.hostNear(w.From) - first
-			w.EndSeconds = seg.tie.hostNear(w.To) - first
+			from, _, _ := seg.tie.host(w.From)
+			to, _, _ := seg.tie.host(w.To)
+			w.StartSeconds = from - first
+			w.EndSeconds = to - first
 		}
 		if w.Excluded == "" && (w.From < 0 || w.To > seg.trace.end) {
 			w.Excluded = "it lies outside the recording"

@@ -26,12 +26,14 @@ const (
 	plausibleFrom, plausibleTo = -0.05, 0.15 // s
 	// levelSpan is the longest stretch beside an edge that is looked at.
 	levelSpan = 0.6 // s
-	// minExplained is the least share of the variance around the marks that
-	// one step an edge must explain beyond chance; see resolved.
+	// minStepRatio is the least typical step, in its standard uncertainties.
 	minStepRatio = 5.0
 	// maxRunnerUp is the share of the best explanation that another, separate
 	// offset may reach.
 	maxRunnerUp = 0.8
+	// settleResponses is the half width around an edge that holds the whole
+	// response, in its 10-90 % times.
+	settleResponses = 2.5
 )
 
 // Offset is the time from a mark to the centroid of the power response: the
@@ -81,7 +83,7 @@ func findOffset(edges []edge) (o Offset, problem string) {
 		o.Seconds, o.U, o.StepRatio = fine.offset, fine.u, fine.stepRatio
 		o.SlopePPM, o.USlopePPM, o.Edges = fine.slope*1e6, fine.uSlope*1e6, fine.edges
 		o.ResponseSeconds = response(usable, o.Seconds)
-		want := math.Max(3*usable[0].tr.period, guardResponses*o.ResponseSeconds)
+		want := math.Max(3*usable[0].tr.period, settleResponses*o.ResponseSeconds)
 		want = math.Min(want, 0.3)
 		if want <= half*1.1 {
 			break
@@ -177,8 +179,10 @@ func centroid(edges []edge, d, half float64) centroids {
 	var pts []point
 	var ratios []float64
 	for _, e := range edges {
-		lo := e.at - math.Min(e.before, levelSpan)
-		hi := e.at + math.Min(e.after, levelSpan)
+		// What came before the undisturbed time dies away within half, and what
+		// comes after it does not begin earlier than half before.
+		lo := e.at + d + half - math.Min(e.before, levelSpan)
+		hi := e.at + d - half + math.Min(e.after, levelSpan)
 		a, b := e.at+d-half, e.at+d+half
 		// The levels need room of their own beside the response.
 		room := math.Max(2*e.tr.period, half/3)

@@ -6,6 +6,7 @@ package align
 
 import (
 	"github.com/joulemark/joulemark/run"
+	"github.com/joulemark/joulemark/sync/clock"
 	"github.com/joulemark/joulemark/sync/mark"
 )
 
@@ -106,9 +107,11 @@ type Timeline struct {
 
 // segment is one segment of the stream: its trace and its tie to the host.
 type segment struct {
-	info  run.Segment
-	trace *trace
-	tie   tie
+	info     run.Segment
+	trace    *trace
+	tie      tie
+	lost     []hole          // packets that the arrivals miss
+	arrivals *clock.Arrivals // nil where the clock is shared
 }
 
 // Between returns the integrals over a stretch of a segment's sample clock.

@@ -1,0 +1,205 @@
+package align
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/joulemark/joulemark/sync/clock"
+	"github.com/joulemark/joulemark/sync/mark"
+)
+
+// tie is what joins a segment's sample clock and the host clock.
+type tie struct {
+	shared bool
+	first  float64 // host seconds of the first sample, where shared
+	fit    *clock.Map
+}
+
+// rate returns host seconds per second of the sample clock.
+func (t tie) rate() float64 {
+	if t.shared || t.fit == nil {
+		return 1
+	}
+	return t.fit.Quality().Rate
+}
+
+// host converts a place on the sample clock.
+func (t tie) host(x float64) (y, u float64, err error) {
+	if t.shared {
+		return t.first + x, 0, nil
+	}
+	return t.fit.Host(x)
+}
+
+// sample converts a host time.
+func (t tie) sample(y float64) (x, u float64, err error) {
+	if t.shared {
+		return y - t.first, 0, nil
+	}
+	return t.fit.Source(y)
+}
+
+// fitArrivals ties each segment by the arrivals of its packets.
+func (t *Timeline) fitArrivals() error {
+	for _, s := range t.segments {
+		if s.arrivals == nil {
+			continue
+		}
+		a, err := s.arrivals.Result()
+		if err != nil {
+			return fmt.Errorf("stream %s, segment %d: %w", s.info.Stream, s.info.Segment, err)
+		}
+		s.tie.fit = a.Map
+		for _, g := range a.Gaps {
+			s.lost = append(s.lost, hole{g.Row, g.Rows})
+		}
+	}
+	return nil
+}
+
+// placer turns ticks and arrivals of statements into host times, and host
+// times into places on the sample clock.
+type placer struct {
+	*Timeline
+	ticks *tickClock
+}
+
+// place puts all stated windows and idle intervals on the sample clock, before
+// the offset.
+func (t *Timeline) place(ev *evidence) {
+	p := placer{t, newTickClock(ev)}
+	t.Warnings = append(t.Warnings, p.ticks.warnings...)
+	var open *item
+	for k := range ev.items {
+		it := &ev.items[k]
+		switch {
+		case it.bad != nil:
+			t.Windows = append(t.Windows, Window{Win: mark.Win{W: it.bad.w, Alg: it.bad.alg, Op: it.bad.op}, Excluded: it.bad.reason})
+		case it.win != nil:
+			t.Windows = append(t.Windows, p.window(k, it))
+		case it.idle != nil:
+			p.idle(k, it.idle)
+		case it.bound != nil:
+			if it.bound.End {
+				t.Windows = append(t.Windows, p.bounded(k, open, it)...)
+				open = nil
+			} else {
+				if open != nil {
+					t.Windows = append(t.Windows, Window{Win: mark.Win{Alg: open.bound.Alg, Op: open.bound.Op}, Excluded: "it begins and never ends"})
+				}
+				open = it
+			}
+		}
+	}
+	if open != nil {
+		t.Windows = append(t.Windows, Window{Win: mark.Win{Alg: open.bound.Alg, Op: open.bound.Op}, Excluded: "it begins and never ends"})
+	}
+}
+
+// on finds the segment that holds the host interval, and its place there.
+func (p placer) on(from, to float64) (segment int, x0, x1, u float64, err error) {
+	err = errors.New("no sample was recorded")
+	for k, s := range p.segments {
+		a, ua, errA := s.tie.sample(from)
+		b, ub, errB := s.tie.sample(to)
+		if errA != nil || errB != nil {
+			if errA == nil {
+				errA = errB
+			}
+			err = errA
+			continue
+		}
+		// Of several segments that reach here, the one that begins last.
+		if k > 0 && a < 0 {
+			continue
+		}
+		segment, x0, x1, u, err = k, a, b, math.Max(ua, ub), nil
+	}
+	return segment, x0, x1, u, err
+}
+
+// window places one win statement.
+func (p placer) window(k int, it *item) Window {
+	w := Window{Win: it.win.Win, Lat: it.win.lat, Pre: float64(it.win.PreUs) * 1e-6, Post: float64(it.win.PostUs) * 1e-6}
+	h0, h1, u, err := p.ticks.past(k, w.T0, w.T1)
+	if err != nil {
+		w.Excluded = err.Error()
+		return w
+	}
+	w.Seconds = h1 - h0
+	switch {
+	case !(w.Seconds > 0):
+		w.Excluded = "it ends before it begins"
+		return w
+	case w.Fail != nil && *w.Fail > 0:
+		w.Excluded = fmt.Sprintf("%d of its %d operations gave a wrong answer", *w.Fail, w.N)
+	}
+	var us float64
+	w.Segment, w.From, w.To, us, err = p.on(h0, h1)
+	if err != nil {
+		if w.Excluded == "" {
+			w.Excluded = "it lies outside the recording"
+		}
+		w.From, w.To = 0, 0
+		return w
+	}
+	w.UEdge = math.Hypot(u, us)
+	rate := p.Rate(w.Segment)
+	p.Quiet = append(p.Quiet,
+		Quiet{Segment: w.Segment, From: w.From - w.Pre/rate, To: w.From, Mode: w.Idle},
+		Quiet{Segment: w.Segment, From: w.To, To: w.To + w.Post/rate, Mode: w.Idle})
+	return w
+}
+
+// idle places one idle statement; one that cannot be placed says nothing.
+func (p placer) idle(k int, i *mark.Idle) {
+	h0, h1, _, err := p.ticks.past(k, i.T0, i.T1)
+	if err != nil || !(h1 > h0) {
+		return
+	}
+	s, x0, x1, _, err := p.on(h0, h1)
+	if err == nil {
+		p.Quiet = append(p.Quiet, Quiet{Segment: s, From: x0, To: x1, Mode: i.Mode})
+	}
+}
+
+// bounded places a window that hand-instrumented firmware bounds by begin and
+// end. Without ticks the arrivals of the lines are all there is.
+func (p placer) bounded(k int, begin, end *item) []Window {
+	w := Window{Win: mark.Win{W: int64(len(p.Windows) + 1), Alg: end.bound.Alg, Op: end.bound.Op}}
+	if begin == nil {
+		w.Excluded = "it ends and never begins"
+		return []Window{w}
+	}
+	if w.Alg == "" {
+		w.Alg = begin.bound.Alg
+	}
+	if w.Op != begin.bound.Op || begin.bound.Alg != "" && w.Alg != begin.bound.Alg {
+		w.Excluded = fmt.Sprintf("it begins as %q and ends as %q", begin.bound.Op, end.bound.Op)
+		return []Window{w}
+	}
+	w.N = 1
+	for _, b := range []*mark.Bound{begin.bound, end.bound} {
+		if b.N != nil {
+			w.N = *b.N
+		}
+	}
+	h0, h1 := begin.hostSeconds, end.hostSeconds
+	if begin.bound.Ticks != nil && end.bound.Ticks != nil {
+		a, b, u, err := p.ticks.past(k, *begin.bound.Ticks, *end.bound.Ticks)
+		if err != nil {
+			w.Excluded = err.Error()
+			return []Window{w}
+		}
+		h0, h1, w.UEdge = a, b, u
+	}
+	w.Seconds = h1 - h0
+	var err error
+	if w.Segment, w.From, w.To, _, err = p.on(h0, h1); err != nil {
+		w.Excluded, w.From, w.To = "it lies outside the recording", 0, 0
+	} else if !(w.To > w.From) {
+		w.Excluded = "it ends before it begins"
+	}
+	return []Window{w}
+}
