@@ -5,6 +5,7 @@ package run
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"github.com/joulemark/joulemark/meters"
 )
@@ -42,6 +43,12 @@ type Target struct {
 	ImplVersion string  `json:"impl_version,omitempty"`
 	CC          string  `json:"cc,omitempty"`
 	CFlags      string  `json:"cflags,omitempty"`
+}
+
+// Env is the environment of the recording by free keys, such as "os" or
+// "governor". A later record overrides the keys that it names.
+type Env struct {
+	Values map[string]string `json:"env"`
 }
 
 // Line is one line from the target as received, without its line end.
@@ -94,8 +101,8 @@ type Note struct {
 	Warn   bool   `json:"warn,omitempty"`
 }
 
-// Resume opens a new part of a run, after a crash or a stop.
-type Resume struct {
+// Resumed opens a new part of a run, after a crash or a stop.
+type Resumed struct {
 	Started string `json:"started,omitempty"` // wall-clock time of host_ns 0 from here on
 	Reason  string `json:"reason"`
 }
@@ -117,6 +124,7 @@ type Checkpoint struct {
 	File    string     `json:"file"`
 	Offset  int64      `json:"offset"`
 	Length  int64      `json:"length"`
+	Row     int64      `json:"row"`   // the first row of the bytes, within the segment
 	Rows    int64      `json:"rows"`  // 0 for the schema at the head of a file
 	CRC     string     `json:"crc32"` // of the bytes, 8 hex digits
 }
@@ -132,27 +140,47 @@ type Close struct {
 // is known of the meter.
 type Segment struct {
 	meters.Info
-	Segment int    `json:"segment"`
-	File    string `json:"file"` // the samples
+	Segment int    `json:"segment"` // from 1
+	File    string `json:"file"`    // the samples
+	// Part counts the resume records before this one. Each starts host_ns
+	// anew, so times of different parts are not comparable.
+	Part int `json:"-"`
 }
 
-// Record is one line of run.jsonl; the pointer that Type names is set.
+// Record is one line of run.jsonl; the member that Type names is set, none
+// where the type is not known.
 type Record struct {
 	Type   string // header, meter, target, env, line, edge, window, gap, note, resume, checkpoint, close
 	Offset int64  // of the line in run.jsonl
+	Part   int    // resume records up to here
 
 	Header     *Header
 	Meter      *Segment
 	Target     *Target
-	Env        map[string]string
+	Env        *Env
 	Line       *Line
 	Edge       *Edge
 	Window     *Window
 	Gap        *Gap
 	Note       *Note
-	Resume     *Resume
+	Resume     *Resumed
 	Checkpoint *Checkpoint
 	Close      *Close
+}
+
+// fileName names one file of one segment of a stream. Readers form the name
+// too instead of believing one that they read.
+func fileName(stream string, segment int, kind StreamKind) string {
+	if segment > 1 {
+		stream += "." + strconv.Itoa(segment)
+	}
+	switch kind {
+	case ArrivalData:
+		return stream + ".arrivals.arrows"
+	case RawData:
+		return stream + ".raw"
+	}
+	return stream + ".arrows"
 }
 
 // Batch is consecutive samples of one segment, as read back.
