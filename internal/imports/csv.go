@@ -25,7 +25,7 @@ func detectCSV(head []byte, path string) string {
 	if len(head) == 0 || checkText(path, head) != nil {
 		return ""
 	}
-	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
+	head = bytes.TrimPrefix(head, []byte(utf8BOM))
 	var seen []string
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimLeft(bytes.TrimSpace(line), "# \t")
@@ -398,7 +398,7 @@ func (j *job) copyRows(p csvPlan, s *run.Stream, line timeLine) (int64, error) {
 
 func (j *job) noteTorn(t *table) error {
 	return j.note(run.Note{Code: "torn-line", Count: 1, Text: fmt.Sprintf(
-		"%s:%d: the last line is cut off and was left out", t.name, t.line)})
+		"line %d, the last, is cut off and was left out", t.line)})
 }
 
 func quantities(columns []column) string {

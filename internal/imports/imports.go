@@ -143,6 +143,9 @@ func (j *job) pick() (Format, error) {
 	if j.From != "" {
 		return Format{}, fmt.Errorf("%s: unknown format %q (known: %s)", j.Samples, j.From, strings.Join(names, ", "))
 	}
+	if head == nil {
+		return Format{}, fmt.Errorf("%s: a folder without a file *%s; name the file of samples", j.Samples, energySuffix)
+	}
 	if err := checkText(j.Samples, head); err != nil {
 		return Format{}, err
 	}

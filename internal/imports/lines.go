@@ -14,6 +14,9 @@ import (
 // maxLine bounds a line of text in bytes.
 const maxLine = 64 << 10
 
+// utf8BOM is the byte order mark that some programs put before UTF-8.
+const utf8BOM = "\xef\xbb\xbf"
+
 // posError builds an error at a place in a file; line and column count from 1,
 // the column in bytes. Column 0 means the whole line.
 func posError(file string, line, column int, format string, args ...any) error {
@@ -114,8 +117,8 @@ func openLines(ctx context.Context, stat func(string) (fs.FileInfo, error), open
 		l.close()
 		return nil, err
 	}
-	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) { // byte order mark of UTF-8
-		l.r.Discard(3)
+	if bytes.HasPrefix(head, []byte(utf8BOM)) {
+		l.r.Discard(len(utf8BOM))
 	}
 	return l, nil
 }

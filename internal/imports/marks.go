@@ -82,7 +82,7 @@ func (j *job) importMarks(baseNs, firstNs, lastNs int64) (int64, error) {
 		if bytes.Contains(text, []byte("@jm ")) {
 			j.summary.Statements++
 		}
-		return j.w.Line(run.Line{HostNs: ns - baseNs, Source: marksSource, Text: bytes.Clone(text)})
+		return j.w.Line(run.Line{HostNs: ns - baseNs, Source: marksSource, Text: text})
 	})
 	j.summary.Lines = n
 	return to - baseNs, err
