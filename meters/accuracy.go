@@ -80,6 +80,9 @@ func ParseAccuracy(spec string) (Accuracy, error) {
 	return a, nil
 }
 
+// maxOffset (V, A or W) is beyond every meter that this program is for.
+const maxOffset = 1e6
+
 func parseLimit(s, unit string) (Limit, error) {
 	var l Limit
 	gain, offset := false, false
@@ -87,7 +90,7 @@ func parseLimit(s, unit string) (Limit, error) {
 		term = strings.TrimSpace(term)
 		if pct, ok := strings.CutSuffix(term, "%"); ok {
 			g, err := strconv.ParseFloat(strings.TrimSpace(pct), 64)
-			if err != nil || !(g >= 0 && g < 100) || gain {
+			if err != nil || !(g >= 0 && g <= 100) || gain {
 				return l, fmt.Errorf("%q is not one gain between 0%% and 100%%", term)
 			}
 			l.Gain, gain = g/100, true
@@ -97,15 +100,16 @@ func parseLimit(s, unit string) (Limit, error) {
 		if err != nil {
 			return l, err
 		}
-		if v < 0 || offset {
-			return l, fmt.Errorf("%q is not one offset of at least 0 %s", term, unit)
+		if !(v >= 0 && v <= maxOffset) || offset {
+			return l, fmt.Errorf("%q is not one offset between 0 and %g %s", term, maxOffset, unit)
 		}
 		l.Offset, offset = v, true
 	}
 	return l, nil
 }
 
-// String writes the accuracy in the form that ParseAccuracy reads.
+// String writes the accuracy in the form that ParseAccuracy reads, with six
+// significant digits.
 func (a Accuracy) String() string {
 	if a.Exact {
 		return "exact"
@@ -118,14 +122,23 @@ func (a Accuracy) String() string {
 		if q.l == nil {
 			continue
 		}
-		s := q.name + "=" + strconv.FormatFloat(q.l.Gain*100, 'g', 6, 64) + "%"
-		if q.l.Offset > 0 {
-			s += "+" + strings.ReplaceAll(si.ASCII(q.l.Offset, q.unit, 6), " ", "")
-		}
-		parts = append(parts, s)
+		parts = append(parts, q.name+"="+q.l.string(q.unit))
 	}
 	if len(parts) == 0 {
 		return "unknown"
 	}
 	return strings.Join(parts, ",")
+}
+
+func (l Limit) string(unit string) string {
+	var terms []string
+	if l.Gain > 0 || l.Offset == 0 {
+		terms = append(terms, strconv.FormatFloat(l.Gain*100, 'g', 6, 64)+"%")
+	}
+	if l.Offset > 0 {
+		scale, prefix := si.Prefix(l.Offset, 6)
+		prefix = strings.Replace(prefix, "µ", "u", 1)
+		terms = append(terms, strconv.FormatFloat(l.Offset/scale, 'g', 6, 64)+prefix+unit)
+	}
+	return strings.Join(terms, "+")
 }

@@ -60,7 +60,10 @@ func Prefix(value float64, digits int) (scale float64, symbol string) {
 // Digits prints v with the given number of significant digits, never in
 // exponent form.
 func Digits(v float64, digits int) string {
-	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+	if v == 0 {
+		return "0" // never "-0"
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	e := strconv.FormatFloat(v, 'e', max(digits, 1)-1, 64)
@@ -78,7 +81,7 @@ type Unit struct {
 var bases = map[string]Unit{
 	"V": {"V", 1}, "A": {"A", 1}, "W": {"W", 1}, "J": {"J", 1}, "Ws": {"J", 1},
 	"Wh": {"J", 3600}, "C": {"C", 1}, "As": {"C", 1}, "Ah": {"C", 3600},
-	"s": {"s", 1}, "Hz": {"Hz", 1},
+	"s": {"s", 1}, "Hz": {"Hz", 1}, "degC": {"degC", 1}, "°C": {"degC", 1},
 }
 
 // ParseUnit reads a unit with an optional prefix. Case matters for prefixes
@@ -101,26 +104,68 @@ func ParseUnit(s string) (Unit, error) {
 	return Unit{}, fmt.Errorf("unknown unit %q", s)
 }
 
-// Parse reads a quantity such as "20uV" or "1.5 mA" that must be in the given
-// base unit, and returns it in that unit.
+// Parse reads a quantity such as "20uV", "1.5 mA" or "5e-3 A" that must be in
+// the given base unit, and returns it in that unit. The number is a plain
+// decimal with an optional exponent (e or E); NaN, infinities and numbers that
+// do not fit a float64 are refused.
 func Parse(s, base string) (float64, error) {
-	i := strings.IndexFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("0123456789.+-eE ", r)
-	})
-	// An e right before a unit belongs to the number only if digits follow.
-	if i < 0 {
-		return 0, fmt.Errorf("%q has no unit (want %s)", s, base)
-	}
-	v, err := strconv.ParseFloat(strings.TrimSpace(s[:i]), 64)
-	if err != nil {
+	t := strings.TrimSpace(s)
+	i := numberLen(t)
+	if i == 0 {
 		return 0, fmt.Errorf("%q is not a number and a unit of %s", s, base)
 	}
-	u, err := ParseUnit(strings.TrimSpace(s[i:]))
+	name := strings.TrimSpace(t[i:])
+	if name == "" {
+		return 0, fmt.Errorf("%q has no unit (want %s)", s, base)
+	}
+	u, err := ParseUnit(name)
 	if err != nil {
 		return 0, fmt.Errorf("%q: %w", s, err)
 	}
 	if u.Base != base {
 		return 0, fmt.Errorf("%q is in %s, not in %s", s, u.Base, base)
 	}
-	return v * u.Scale, nil
+	v, err := strconv.ParseFloat(t[:i], 64)
+	if v *= u.Scale; err != nil || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%q is out of range", s)
+	}
+	return v, nil
+}
+
+// numberLen returns the length of the decimal number that s begins with, 0 if
+// there is none. An e belongs to the number only where digits follow it.
+func numberLen(s string) int {
+	i := signLen(s)
+	whole := digitsLen(s[i:])
+	i += whole
+	fraction := 0
+	if i < len(s) && s[i] == '.' {
+		fraction = digitsLen(s[i+1:])
+		i += 1 + fraction
+	}
+	if whole+fraction == 0 {
+		return 0
+	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		j := i + 1 + signLen(s[i+1:])
+		if n := digitsLen(s[j:]); n > 0 {
+			return j + n
+		}
+	}
+	return i
+}
+
+func signLen(s string) int {
+	if s != "" && (s[0] == '+' || s[0] == '-') {
+		return 1
+	}
+	return 0
+}
+
+func digitsLen(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
 }

@@ -1,0 +1,138 @@
+package imports
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/run"
+)
+
+// imported is an imported run as read back.
+type imported struct {
+	summary  Summary
+	header   run.Header
+	info     meters.Info
+	segments int
+	columns  map[string][]float64
+	timesNs  []int64
+	arrivals []run.Arrival
+	lines    []run.Line
+	windows  []run.Window
+	notes    []run.Note
+	env      map[string]string
+	log      []string // what Import told
+}
+
+func readBack(t *testing.T, dir string) imported {
+	t.Helper()
+	r, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report := r.Check(); len(report.Damage) > 0 || r.Closing == nil {
+		t.Fatalf("the imported run is damaged or open: %+v", report.Damage)
+	}
+	got := imported{header: r.Header, notes: r.Notes, env: r.Env, columns: map[string][]float64{}}
+	got.info, got.segments = r.Streams[0].Info, len(r.Streams[0].Segments)
+	for b, err := range r.Samples("meter") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, values := range b.Columns {
+			got.columns[name] = append(got.columns[name], values...)
+		}
+		got.timesNs = append(got.timesNs, b.TimesNs...)
+	}
+	for a, err := range r.Arrivals("meter") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.arrivals = append(got.arrivals, a)
+	}
+	for rec, err := range r.Records() {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case rec.Line != nil:
+			got.lines = append(got.lines, *rec.Line)
+		case rec.Window != nil:
+			got.windows = append(got.windows, *rec.Window)
+		}
+	}
+	return got
+}
+
+// importFiles writes files into a folder of its own and imports them: the
+// first name that o does not set is Samples.
+func importFiles(t *testing.T, o Options, files map[string]string) (imported, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Samples = filepath.Join(dir, o.Samples)
+	if o.Marks != "" {
+		o.Marks = filepath.Join(dir, o.Marks)
+	}
+	o.Out, o.Tool = filepath.Join(dir, "out", "Run 1"), "test"
+	var log []string
+	sum, err := Import(context.Background(), o, func(s string) { log = append(log, strings.ReplaceAll(s, dir+"/", "")) })
+	if err != nil {
+		if _, statErr := os.Lstat(o.Out); statErr == nil {
+			t.Errorf("%s exists after the error %v", o.Out, err)
+		}
+		return imported{log: log}, &shortError{err, strings.ReplaceAll(err.Error(), dir+"/", "")}
+	}
+	got := readBack(t, o.Out)
+	got.summary, got.log = sum, log
+	if !slices.Equal(sum.Notes, got.notes) {
+		t.Errorf("notes in the summary %v, in the run %v", sum.Notes, got.notes)
+	}
+	return got, nil
+}
+
+// shortError prints without the test's folder.
+type shortError struct {
+	error
+	text string
+}
+
+func (e *shortError) Error() string { return e.text }
+func (e *shortError) Unwrap() error { return e.error }
+
+// importText imports one file of samples.
+func importText(t *testing.T, o Options, name, text string) (imported, error) {
+	t.Helper()
+	o.Samples = name
+	return importFiles(t, o, map[string]string{name: text})
+}
+
+// same compares floats, NaN with NaN.
+func same(a, b []float64) bool {
+	return slices.EqualFunc(a, b, func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) })
+}
+
+// codes lists the codes of notes, warnings with a !.
+func codes(notes []run.Note) string {
+	var s []string
+	for _, n := range notes {
+		code := n.Code
+		if n.Warn {
+			code += "!"
+		}
+		s = append(s, code)
+	}
+	return strings.Join(s, " ")
+}
