@@ -70,6 +70,7 @@ var responses = map[string]func(*Scenario){
 	"slow point of a smooth input": func(s *Scenario) {
 		s.Meter.Kind, s.Meter.Filter, s.Meter.FilterSeconds = "point", OnePole, 0.01
 	},
+	"overhead": func(s *Scenario) { s.Load.Overhead, s.Plan.ShortSeconds = 0.00001, 0.5 },
 	"ramp, delays": func(s *Scenario) {
 		s.Load.RampSeconds, s.Samples.DelaySeconds, s.Lines.DelaySeconds = 0.01, 0.07, 0.02
 	},
@@ -140,6 +141,37 @@ func TestGrossIsNetAndIdle(t *testing.T) {
 		}
 		if got := win.GrossJoules - win.IdleWatts*(win.T1-win.T0); math.Abs(got-win.NetJoules) > 1e-10 {
 			t.Errorf("window %d: gross less idle is %.12g J, net %.12g J", win.W, got, win.NetJoules)
+		}
+	}
+}
+
+// A plain pulse integral over what a meter of the default world shows finds
+// the energy of each operation's windows.
+func TestPulseIntegralFindsTheTruth(t *testing.T) {
+	r := play1(t, Default(), 12)
+	truth := r.w.Truth()
+	period := 1 / truth.SampleHz
+	mean := func(t0, t1 float64) (watts float64, n int) {
+		from, to := int((t0-truth.FirstSampleSeconds)/period), int((t1-truth.FirstSampleSeconds)/period)
+		for i := from; i < to; i++ {
+			watts += r.volts[i] * r.amps[i] / float64(to-from)
+		}
+		return watts, to - from
+	}
+	for _, op := range truth.Ops {
+		got, want := 0.0, 0.0
+		for _, w := range truth.Windows {
+			if w.Alg != op.Alg || w.Op != op.Op {
+				continue
+			}
+			before, _ := mean(w.T0-0.25, w.T0-0.05)
+			after, _ := mean(w.T1+0.05, w.T1+0.25)
+			watts, n := mean(w.T0-0.05, w.T1+0.05)
+			got += (watts - (before+after)/2) * float64(n) * period
+			want += w.NetJoules
+		}
+		if off := got/want - 1; math.Abs(off) > 1e-3 {
+			t.Errorf("%s/%s: samples hold %.6g J, truth %.6g J (off by %.2g)", op.Alg, op.Op, got, want, off)
 		}
 	}
 }
