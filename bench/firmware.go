@@ -15,6 +15,7 @@ const (
 	lineGap     = 0.0005 // s between two lines
 	beaconGap   = 0.005  // s between two beacons
 	bootBeacons = 8
+	wakeSeconds = 0.001 // over which a window's overhead is spent
 )
 
 // job is one planned window.
@@ -73,11 +74,15 @@ func play(s Scenario, t target, k *clock, rows []Row, seed uint64) (*firmware, e
 func plan(p Plan, rows []Row, seed uint64) []job {
 	var jobs []job
 	for _, r := range rows {
-		n := p.N
-		if n == 0 {
-			n = max(1, int(math.Round(p.WindowSeconds/r.Seconds)))
-		}
 		for i := range p.Windows {
+			seconds := p.WindowSeconds
+			if i%2 == 1 && p.ShortSeconds > 0 {
+				seconds = p.ShortSeconds
+			}
+			n := p.N
+			if n == 0 {
+				n = max(1, int(math.Round(seconds/r.Seconds)))
+			}
 			jobs = append(jobs, job{r, int64(n), i%p.Keys + 1})
 		}
 	}
@@ -165,8 +170,10 @@ func (f *firmware) window(w int, j job) {
 	f.pass(seconds)
 	t1 := f.ticks()
 	f.load = pulse(f.load, start, f.now, f.s.Load.RampSeconds, watts)
+	f.load = pulse(f.load, start, start+wakeSeconds, 0, f.s.Load.Overhead/wakeSeconds)
 	f.windows = append(f.windows, TrueWindow{
-		W: int64(w), Alg: j.row.Alg, Op: j.row.Op, N: j.n, T0: start, T1: f.now, NetJoules: watts * seconds,
+		W: int64(w), Alg: j.row.Alg, Op: j.row.Op, N: j.n, T0: start, T1: f.now,
+		NetJoules: watts*seconds + f.s.Load.Overhead,
 	})
 	f.pass(f.s.Plan.PostSeconds)
 

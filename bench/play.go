@@ -18,19 +18,19 @@ import (
 	"github.com/joulemark/joulemark/run"
 )
 
-// Progress is told how many of a run's windows are over.
+// Progress is told how many of a run's windows are over. It may be nil.
 type Progress func(target string, windows, of int)
 
 // Play records one run of the scenario into the folder dir, which must not
 // exist, and returns what is true of it. A recording that fails leaves nothing
 // behind.
 func Play(s Scenario, seed uint64, dir string) (Truth, error) {
-	return record(s, seed, dir, func(string, int, int) {})
+	return record(s, seed, dir, nil)
 }
 
 // PlaySet plays the scenario once for each target, into dir/TARGET: a set. The
-// meter is the same for all: its constant errors come from the seed alone. An
-// operation that the table lacks for a target is an error.
+// meter is the same for all: its constant errors come from the seed alone. If one run fails,
+// those before it stay.
 func PlaySet(s Scenario, targets []string, seed uint64, dir string, progress Progress) ([]Truth, error) {
 	var truths []Truth
 	for _, t := range targets {
@@ -44,10 +44,14 @@ func PlaySet(s Scenario, targets []string, seed uint64, dir string, progress Pro
 	return truths, nil
 }
 
-// asked is the header's account of what was asked for.
-type asked struct {
-	Bench Scenario `json:"bench"`
-	Seed  uint64   `json:"seed"`
+// asked is the header's account of what was asked for: the scenario by the
+// keys of its files.
+func asked(s Scenario, seed uint64) (json.RawMessage, error) {
+	bench := map[string]any{}
+	for _, m := range s.members() {
+		bench[m.key] = m.value.Interface()
+	}
+	return json.Marshal(map[string]any{"bench": bench, "seed": seed})
 }
 
 func record(s Scenario, seed uint64, dir string, progress Progress) (Truth, error) {
@@ -55,7 +59,7 @@ func record(s Scenario, seed uint64, dir string, progress Progress) (Truth, erro
 	if err != nil {
 		return Truth{}, err
 	}
-	plan, err := json.Marshal(asked{s, seed})
+	plan, err := asked(s, seed)
 	if err != nil {
 		return Truth{}, fmt.Errorf("record %s: %w", dir, err)
 	}
@@ -83,6 +87,9 @@ func (w *World) record(to *run.Writer, progress Progress) error {
 		last = b.ArrivalNs
 		for over < len(w.truth.Windows) && w.truth.Windows[over].T1*1e9 < float64(last) {
 			over++
+			if progress == nil {
+				continue
+			}
 			progress(w.truth.Target, over, len(w.truth.Windows))
 		}
 		return samples.Write(b)

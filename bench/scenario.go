@@ -54,6 +54,7 @@ type Plan struct {
 	Windows       int      `scn:"windows" in:"1..10000"`           // windows an operation
 	N             int      `scn:"n" in:"0..1000000000"`            // operations a window; 0: as many as fill WindowSeconds
 	WindowSeconds float64  `scn:"window_seconds" in:"0.01..10000"` // s, expected length of a window
+	ShortSeconds  float64  `scn:"short_seconds" in:"0..10000"`     // s, expected length of every other window of an operation; 0: as the rest
 	IdleSeconds   float64  `scn:"idle_seconds" in:"0.1..10000"`    // s, stated idle interval before each window
 	GuardSeconds  float64  `scn:"guard_seconds" in:"0..100"`       // s, quiet before a window, to which a random phase is added
 	PhaseSeconds  float64  `scn:"phase_seconds" in:"0..100"`       // s, upper end of that phase
@@ -68,6 +69,7 @@ type Load struct {
 	NetScale     float64 `scn:"net_scale" in:"0..1000"`       // factor on the table's power above idle
 	Scatter      float64 `scn:"scatter" in:"0..1"`            // relative standard deviation of the power of one window around its operation's
 	RampSeconds  float64 `scn:"ramp_seconds" in:"0..0.1"`     // s, duration of a window's rise and of its fall
+	Overhead     float64 `scn:"overhead_joules" in:"0..100"`  // J, what a window costs beside its operations (wake-up, mark)
 	UARTWatts    float64 `scn:"uart_watts" in:"0..100"`       // W above idle while the target sends
 	DriftWatts   float64 `scn:"drift_watts" in:"-1..1"`       // W a second, of the idle level
 	SineWatts    float64 `scn:"sine_watts" in:"0..100"`       // W, amplitude of a sine in the idle level
@@ -332,6 +334,9 @@ func (s *Scenario) check() error {
 	}
 	if f := s.Faults; f.Corrupted+f.Cut+f.Duplicated+f.Merged > 1 {
 		return fmt.Errorf("faults: the probabilities add up to more than 1")
+	}
+	if s.Plan.N > 0 && s.Plan.ShortSeconds > 0 {
+		return fmt.Errorf("plan.n: windows of a fixed n have one length, but plan.short_seconds asks for two")
 	}
 	limits, err := meters.ParseAccuracy(s.Meter.Accuracy)
 	if err != nil {

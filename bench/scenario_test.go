@@ -63,6 +63,7 @@ func TestParseRefuses(t *testing.T) {
 		{"plan.ops = ML-DSA-44/encaps", `no "ML-DSA-44/encaps" for rv32`},
 		{"plan.ops = Ed25519/sign, Ed25519/sign", "given twice"},
 		{"target = pdp11", `unknown target "pdp11"`},
+		{"plan.n = 5\nplan.short_seconds = 1", "have one length"},
 		{"faults.cut = 0.6\nfaults.merged = 0.6", "more than 1"},
 	} {
 		if _, err := Parse("x.scn", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {

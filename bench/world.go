@@ -28,6 +28,8 @@ type Truth struct {
 	OffsetSeconds float64
 	// FirstSampleSeconds is when the stream's first sample began, host s.
 	FirstSampleSeconds float64
+	// OverheadJoules is what each window costs beside its operations, J.
+	OverheadJoules float64
 	// SampleHz and TickHz are the true mean rates over the run, 1/s.
 	SampleHz, TickHz float64
 	// The meter's constant errors: reading = value*(1+Gain) + Offset.
@@ -59,7 +61,7 @@ type TrueWindow struct {
 	Alg, Op     string
 	N           int64
 	T0, T1      float64 // host s
-	NetJoules   float64 // J, above the idle level
+	NetJoules   float64 // J, above the idle level, overhead included
 	GrossJoules float64 // J, net and the idle level from T0 to T1
 	IdleWatts   float64 // W, mean idle level from T0 to T1
 }
@@ -139,6 +141,7 @@ func (w *World) settle(f *firmware, rows []Row) {
 	t, m := &w.truth, w.meter
 	t.IdleWatts = w.idle.mean(0, w.end)
 	t.FirstSampleSeconds = m.start
+	t.OverheadJoules = w.s.Load.Overhead
 	t.SampleHz = m.RateHz * m.clock.meanRate(w.end)
 	t.TickHz = f.t.TickHz * f.clock.meanRate(w.end)
 	t.VoltsGain, t.VoltsOffset = m.volts.gain, m.volts.offset

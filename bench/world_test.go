@@ -70,6 +70,7 @@ var responses = map[string]func(*Scenario){
 	"slow point of a smooth input": func(s *Scenario) {
 		s.Meter.Kind, s.Meter.Filter, s.Meter.FilterSeconds = "point", OnePole, 0.01
 	},
+	"overhead": func(s *Scenario) { s.Load.Overhead, s.Plan.ShortSeconds = 0.00001, 0.5 },
 	"ramp, delays": func(s *Scenario) {
 		s.Load.RampSeconds, s.Samples.DelaySeconds, s.Lines.DelaySeconds = 0.01, 0.07, 0.02
 	},
@@ -140,6 +141,37 @@ func TestGrossIsNetAndIdle(t *testing.T) {
 		}
 		if got := win.GrossJoules - win.IdleWatts*(win.T1-win.T0); math.Abs(got-win.NetJoules) > 1e-10 {
 			t.Errorf("window %d: gross less idle is %.12g J, net %.12g J", win.W, got, win.NetJoules)
+		}
+	}
+}
+
+// A plain pulse integral over what a meter of the default world shows finds
+// the energy of each operation's windows.
+func TestPulseIntegralFindsTheTruth(t *testing.T) {
+	r := play1(t, Default(), 12)
+	truth := r.w.Truth()
+	period := 1 / truth.SampleHz
+	mean := func(t0, t1 float64) (watts float64, n int) {
+		from, to := int((t0-truth.FirstSampleSeconds)/period), int((t1-truth.FirstSampleSeconds)/period)
+		for i := from; i < to; i++ {
+			watts += r.volts[i] * r.amps[i] / float64(to-from)
+		}
+		return watts, to - from
+	}
+	for _, op := range truth.Ops {
+		got, want := 0.0, 0.0
+		for _, w := range truth.Windows {
+			if w.Alg != op.Alg || w.Op != op.Op {
+				continue
+			}
+			before, _ := mean(w.T0-0.25, w.T0-0.05)
+			after, _ := mean(w.T1+0.05, w.T1+0.25)
+			watts, n := mean(w.T0-0.05, w.T1+0.05)
+			got += (watts - (before+after)/2) * float64(n) * period
+			want += w.NetJoules
+		}
+		if off := got/want - 1; math.Abs(off) > 1e-3 {
+			t.Errorf("%s/%s: samples hold %.6g J, truth %.6g J (off by %.2g)", op.Alg, op.Op, got, want, off)
 		}
 	}
 }
@@ -284,7 +316,7 @@ func TestMarksTellTheTruth(t *testing.T) {
 			}
 			r := play1(t, s, 7)
 			kinds := map[string]int{}
-			windows := map[int64]TrueWindow{}
+			windows, stated := map[int64]TrueWindow{}, map[int64]TrueWindow{}
 			for _, w := range r.w.Truth().Windows {
 				windows[w.W] = w
 			}
@@ -295,6 +327,17 @@ func TestMarksTellTheTruth(t *testing.T) {
 					t.Fatalf("%q: %v", l.Text, err)
 				}
 				kinds[st.Kind]++
+				if st.Kind == "lat" {
+					l, err := mark.ParseLat(st)
+					if err != nil {
+						t.Fatal(err)
+					}
+					w := stated[l.W]
+					mean := (w.T1 - w.T0) / float64(w.N) * hz * (1 - 5e-6)
+					if l.N != w.N || math.Abs(l.Mean/mean-1) > 1e-6 || l.Min > l.Mean || l.Max < l.Mean || l.SD < 0 {
+						t.Errorf("window %d took %.9g ticks an operation: %+v", l.W, mean, l)
+					}
+				}
 				if st.Kind != "win" {
 					continue
 				}
@@ -311,6 +354,7 @@ func TestMarksTellTheTruth(t *testing.T) {
 				if got := float64(ticks) / hz; math.Abs(got-want) > 1.1/hz+1e-8 || w.N != truth.N || w.Alg != truth.Alg {
 					t.Errorf("window %d of %s %d lasted %.7g s, stated %.7g s of %s %d", w.W, truth.Alg, truth.N, want, got, w.Alg, w.N)
 				}
+				stated[w.W] = truth
 				delete(windows, w.W)
 			}
 			total := len(s.Plan.Ops) * s.Plan.Windows
@@ -323,6 +367,59 @@ func TestMarksTellTheTruth(t *testing.T) {
 				t.Errorf("lines %v, want %v; windows never stated: %v", kinds, want, windows)
 			}
 		})
+	}
+}
+
+// Beacons count on from the stated start, wrap, begin anew after a reset and
+// jump where they are told to.
+func TestBeaconTicks(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		odd  []float64 // beacon to beacon, ticks gained over host time in seconds, where not 0
+	}{{"default", nil}, {"wrap32", nil}, {"jump", []float64{-300}}, {"reset", []float64{math.NaN()}}} {
+		s, err := LoadScenario(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Lines.JitterSeconds = 0
+		r := play1(t, s, 7)
+		hz, bits := r.w.Target().TickHz, r.w.Target().TickBits
+		var odd []float64
+		var last mark.Sync
+		lastNs, first := int64(0), true
+		for _, l := range r.lines {
+			st, _ := mark.Parse(l.Text)
+			y, err := mark.ParseSync(st)
+			if err != nil {
+				continue
+			}
+			ns := l.HostNs - int64(1e9*wireSeconds(append(l.Text, '\n')))
+			if first {
+				if gone := float64(y.Ticks-s.Ticks.Start) / hz; math.Abs(gone-float64(ns)*1e-9) > 1e-4 {
+					t.Errorf("%s: first beacon says %g s after the start, at host second %g", c.name, gone, float64(ns)*1e-9)
+				}
+				first = false
+			} else {
+				step := int64(y.Ticks - last.Ticks)
+				if bits < 64 {
+					step &= 1<<bits - 1
+				}
+				gained := float64(step)/hz - float64(ns-lastNs)*1e-9
+				if y.Seq == 0 { // a reset: the counter shows the time since
+					gained = math.NaN()
+					if since := float64(y.Ticks-s.Ticks.Start) / hz; since < bootSeconds || since > bootSeconds+0.1 {
+						t.Errorf("%s: the first beacon after a reset says %g s", c.name, since)
+					}
+				}
+				if !(math.Abs(gained) < 1e-4) {
+					odd = append(odd, math.Round(gained*1e3)/1e3)
+				}
+			}
+			last, lastNs = y, ns
+		}
+		if len(odd) != len(c.odd) || len(odd) > 0 && odd[0] != c.odd[0] && !math.IsNaN(c.odd[0]) {
+			t.Errorf("%s: beacons gained %v s, want %v", c.name, odd, c.odd)
+		}
 	}
 }
 
@@ -400,6 +497,30 @@ func TestMeterErrorsAreOneCampaigns(t *testing.T) {
 	}
 	if len(seen) != 50 {
 		t.Errorf("50 seeds gave %d gains", len(seen))
+	}
+}
+
+// A reading is value*(1+gain) + offset, in whole counts.
+func TestMeterErrorsShow(t *testing.T) {
+	s := quiet()
+	ideal := play1(t, s, 13)
+	s.Meter.Accuracy = "v=0.5%+10mV,a=0.5%+1mA"
+	s.Meter.VoltsCount, s.Meter.AmpsCount = 1e-5, 1e-5
+	r := play1(t, s, 13)
+	truth := r.w.Truth()
+	if truth.VoltsOffset == 0 || truth.AmpsOffset == 0 {
+		t.Fatalf("no offsets were drawn: %+v", truth)
+	}
+	for i := range r.amps {
+		for _, c := range []struct{ got, want float64 }{
+			{r.amps[i], ideal.amps[i]*(1+truth.AmpsGain) + truth.AmpsOffset},
+			{r.volts[i], ideal.volts[i]*(1+truth.VoltsGain) + truth.VoltsOffset},
+		} {
+			counts := c.got / 1e-5
+			if math.Abs(c.got-c.want) > 0.5001e-5 || math.Abs(counts-math.Round(counts)) > 1e-6 {
+				t.Fatalf("row %d reads %.9g, want %.9g in counts of 1e-5", i, c.got, c.want)
+			}
+		}
 	}
 }
 
