@@ -292,29 +292,22 @@ func (g *group) sharedTerms(t *align.Timeline, b Baseline, total float64) []Term
 	if b == None {
 		return nil
 	}
-	cut, step, missing := 0.0, 0.0, 0.0
+	cut, step := 0, 0.0
 	for _, p := range g.pulses {
 		if p.cut || p.short {
 			cut++
 			step += math.Abs(p.stepWatts)
 		}
-		missing += (1 - p.coverage) * p.seconds
 	}
-	var terms []Term
-	if cut > 0 && t.Method == align.ByEdges {
-		// A window cut at its marks loses what stands beyond them, and never
-		// gains: at both edges a misplacement by u, and the tails of a response
-		// whose mean absolute deviation is about a quarter of its 10-90 % time.
-		u := step * math.Hypot(t.Offset.U, t.Offset.ResponseSeconds/4) / total
-		terms = append(terms, Term{Name: "window edges", U: Num(u), Type: "B", Shared: true,
-			Source: "step of power x doubt of the offset and tails of the response; the windows have no quiet zones, or too short ones"})
+	if cut == 0 {
+		return nil
 	}
-	if cut > 0 && t.Method == align.ByArrival {
-		u := step * t.Offset.U / total
-		terms = append(terms, Term{Name: "window edges", U: Num(u), Type: "B", Shared: true,
-			Source: "step of power x doubt of the offset; the edges could not be resolved"})
-	}
-	return terms
+	// A window cut at its marks loses what stands beyond them, and never gains:
+	// at both edges a misplacement by u, and the tails of a response whose mean
+	// absolute deviation is about a quarter of its 10-90 % time.
+	u := step * math.Hypot(t.Offset.U, t.Offset.ResponseSeconds/4) / total
+	return []Term{{Name: "window edges", U: Num(u), Type: "B", Shared: true,
+		Source: "step of power x doubt of the offset and tails of the response: the windows have no quiet zones, or too short ones"}}
 }
 
 // limit is a rectangular limit of the meter, as half width of the result.

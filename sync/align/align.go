@@ -61,6 +61,9 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	}
 	if len(ev.direct) == 0 {
 		t.resolve()
+	} else {
+		// An edge on the sample clock lies anywhere within its sample.
+		t.Offset.U = t.segments[0].trace.period / math.Sqrt(12)
 	}
 	t.finish(ev)
 	return t, nil

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/joulemark/joulemark/internal/imports"
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/si"
+)
+
+const importHelp = `Makes a run from a recording of another tool.
+
+  joulemark import --samples power.csv --marks marks.txt -o RUN
+  joulemark import --from energyrunner DIR -o RUN
+
+Formats (--from; told from the file where it is left out):
+%s
+A marks file holds '<host seconds><TAB or space><line as received>'; its times
+are of the clock that stamped the samples. Lines without a statement are kept
+as evidence.
+
+--accuracy states the limits of the meter: exact, unknown, or like
+v=0.5%%+20uV,a=0.5%%+20uA (w= for power). Without it no total interval is stated.`
+
+func importVerb(env *Env) *cobra.Command {
+	var o imports.Options
+	var asJSON bool
+	var accuracy string
+	var formats strings.Builder
+	for _, f := range imports.Formats {
+		fmt.Fprintf(&formats, "  %-14s%s\n", f.Name, f.Summary)
+	}
+	c := &cobra.Command{
+		Use: "import [--from FORMAT] [DIR] --samples FILE [--marks FILE] -o RUN", Short: "make a run from other tools' files",
+		Long: fmt.Sprintf(importHelp, formats.String()), Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1 && o.Samples != "":
+				return usage("both %s and --samples %s are given", args[0], o.Samples)
+			case len(args) == 1:
+				o.Samples = args[0]
+			case o.Samples == "":
+				return usage("nothing to import: give --samples FILE, or a folder")
+			}
+			if c.Flags().Changed("accuracy") {
+				a, err := meters.ParseAccuracy(accuracy)
+				if err != nil {
+					return usage("--accuracy: %w", err)
+				}
+				a.Source = "stated at import"
+				o.Accuracy, o.AccuracyGiven = a, true
+			}
+			if c.Flags().Changed("rate") && !(o.RateHz > 0) {
+				return usage("--rate %g is not above 0", o.RateHz)
+			}
+			if o.Out == "" {
+				var err error
+				if o.Out, err = freshFolder("import"); err != nil {
+					return err
+				}
+			}
+			o.Tool = tool()
+			sum, err := imports.Import(c.Context(), o, func(s string) { fmt.Fprintln(env.Stderr, s) })
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(env.Stdout, struct {
+					Schema string `json:"schema"`
+					imports.Summary
+				}{"joulemark.import/1", sum})
+			}
+			rate := "each with its own time"
+			if sum.RateHz > 0 {
+				rate = si.Format(sum.RateHz, "Hz", 5)
+			}
+			fmt.Fprintf(env.Stdout, "%s: %d samples (%s, %s), %d lines with %d statements, %d windows on the sample clock\n",
+				sum.Run, sum.Samples, si.Format(sum.Seconds, "s", 4), rate, sum.Lines, sum.Statements, sum.Windows)
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.From, "from", "", "format of the recording: a `NAME` from the list above")
+	f.StringVar(&o.Samples, "samples", "", "`FILE` of samples, or the folder of an energyrunner recording")
+	f.StringVar(&o.Marks, "marks", "", "`FILE` of marks beside the samples")
+	f.StringVar(&accuracy, "accuracy", "", "limits of the meter: a `SPEC` as above")
+	f.Float64Var(&o.RateHz, "rate", 0, "samples a second (`HZ`) of a file without a time column")
+	f.StringVarP(&o.Out, "output", "o", "", "write the run to this `FOLDER`, which must not exist (default runs/DATE-import)")
+	f.BoolVar(&asJSON, "json", false, "print JSON (joulemark.import/1)")
+	return c
+}
