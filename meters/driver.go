@@ -1,0 +1,114 @@
+package meters
+
+import (
+	"context"
+	"errors"
+)
+
+// Driver is one family of meters. It is a value: drivers are listed in one
+// place, nothing registers itself. A driver speaks to a Port and knows no
+// transport.
+type Driver struct {
+	Name    string // as in a meter spec, lower case
+	Summary string // one line
+	Status  Status
+	Models  []Model
+	// Open makes a meter of a port. It need not speak to it: whether a meter
+	// works is judged by its first samples. The meter owns the port from then
+	// on; if Open fails, the port is still the caller's.
+	Open func(ctx context.Context, p Port, o Options) (Meter, error)
+}
+
+// Status says what a driver has been tried on.
+type Status string
+
+const (
+	Emulated Status = "emulated" // an emulator written from what is published
+	Captured Status = "captured" // bytes recorded from a real meter
+	Hardware Status = "hardware" // a real meter with a known load
+)
+
+// Model is one product of a family.
+type Model struct {
+	Name string
+	USB  USBID // zero where the model has none of its own
+	// Accuracy as its maker states it; the zero value where it is not known.
+	Accuracy Accuracy
+	// Traps are what a user should know before trusting it, a sentence each.
+	Traps []string
+}
+
+// USBID is how a model shows itself on the bus. Makers share ids, so it never
+// identifies a meter alone.
+type USBID struct{ Vendor, Product uint16 }
+
+// Options is what the caller knows of a meter that its bytes do not tell.
+type Options struct {
+	Model    string // name of a Model; "" for the driver's first
+	Serial   string // of the USB device; cheap meters share one
+	Firmware string // version, as the meter's display shows it
+	// Notify is told what happens beside the samples; it may be nil. It is
+	// called by Stream's goroutine, always before the block it is about.
+	Notify func(Notice)
+}
+
+// Notice is something that a driver has to tell beside its samples. It becomes
+// a note of the run.
+type Notice struct {
+	HostNs int64  // ns since the run's start
+	Code   string // one of those below, or the driver's own
+	Text   string
+	Count  int64 // how often; 0 where it is not countable
+	Warn   bool  // it belongs on every result
+	// GapNs says that no samples came for so long before the next block, in
+	// host ns. Beyond SegmentGapNs the recorder opens a new segment first.
+	GapNs int64
+}
+
+// Codes of notices that several drivers share.
+const (
+	BadPackets        = "bad-packets"        // damaged on the way; their samples are NaN
+	ImpossibleFirst   = "impossible-first"   // left over from before, left out
+	ImpossibleSamples = "impossible-samples" // beyond the meter's range, NaN
+	Interrupted       = "interrupted"        // the stream stopped and went on
+)
+
+// SegmentGapNs is the longest interruption within one segment, in host ns:
+// beyond it nobody should count samples across.
+const SegmentGapNs = 1_000_000_000
+
+// Meter is an open instrument. What only some can do is a further interface.
+type Meter interface {
+	// Info describes the meter; its Stream is for the recorder to name.
+	Info() Info
+	// Stream hands over samples until ctx ends, which is no error, and then
+	// returns within a second. It may be called once. emit is called by
+	// Stream's goroutine and must not wait for slow things; the block and
+	// its slices are reused when it has returned. An error of emit ends the
+	// stream and is returned as it is.
+	Stream(ctx context.Context, emit func(Block) error) error
+	// Close leaves the meter ready for the next program, which may take some
+	// seconds, and closes the port. It is for the time after Stream has
+	// returned. A second call does nothing.
+	Close() error
+}
+
+// Port carries the reports of one meter, or its byte stream in pieces. Its
+// clock is the run's host clock; a port that is emulated or recorded has a
+// virtual one.
+type Port interface {
+	// Read waits for a report until the host clock shows untilNs, and returns
+	// its length and the host time taken right after the read. What has
+	// arrived already is returned whatever untilNs is. The error is
+	// os.ErrDeadlineExceeded where nothing came; any other one is final.
+	Read(p []byte, untilNs int64) (n int, hostNs int64, err error)
+	// Write sends one report, within about a second. An error is not final.
+	Write(p []byte) error
+	// HostNs reads the host clock, ns since the run's start.
+	HostNs() int64
+	Close() error
+}
+
+// ErrNoSamples is the cause of an error of Stream where the meter can be
+// spoken to but sends no samples, or no longer.
+var ErrNoSamples = errors.New("the meter sends no samples")
