@@ -46,13 +46,16 @@ func (t *Timeline) fitArrivals() error {
 		if s.arrivals == nil {
 			continue
 		}
-		a, err := s.arrivals.Result()
+		s.arrivals.Close()
+		fit, err := s.arrivals.Map(clock.Options{})
 		if err != nil {
 			return fmt.Errorf("stream %s, segment %d: %w", s.info.Stream, s.info.Segment, err)
 		}
-		s.tie.fit = a.Map
-		for _, g := range a.Gaps {
-			s.lost = append(s.lost, hole{g.Row, g.Rows})
+		s.tie.fit = fit
+		// A gap is known by the rows that had arrived with the packet after it.
+		packet := int64(max(s.info.PacketSamples, 1))
+		for _, g := range s.arrivals.Gaps() {
+			s.lost = append(s.lost, hole{g.Row - packet, g.Rows})
 		}
 	}
 	return nil
