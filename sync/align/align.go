@@ -291,23 +291,45 @@ func (t *Timeline) edgesOf(i int) []edge {
 	if w.Pre == 0 || w.Post == 0 {
 		before, after = levelSpan, levelSpan
 	}
+	from, to := w.From-levelReach, w.To+levelReach
 	for k := i - 1; k >= 0 && t.Windows[k].Segment == w.Segment; k-- {
 		if p := &t.Windows[k]; p.To > p.From {
-			before = math.Min(before, w.From-p.To)
+			before, from = math.Min(before, w.From-p.To), math.Max(from, p.To)
 			break
 		}
 	}
 	for k := i + 1; k < len(t.Windows) && t.Windows[k].Segment == w.Segment; k++ {
 		if n := &t.Windows[k]; n.To > n.From {
-			after = math.Min(after, n.From-w.To)
+			after, to = math.Min(after, n.From-w.To), math.Min(to, n.From)
 			break
 		}
 	}
-	half := (w.To - w.From) / 2
+	half := math.Min((w.To-w.From)/2, levelSpan)
 	return []edge{
-		{at: w.From, rising: true, before: before, after: half, tr: seg.trace},
-		{at: w.To, rising: false, before: half, after: after, tr: seg.trace},
+		{at: w.From, rising: true, before: before, after: half, tr: seg.trace, quiet: t.quietIn(w.Segment, from, w.From), inner: span{w.From, w.From + half}},
+		{at: w.To, rising: false, before: half, after: after, tr: seg.trace, quiet: t.quietIn(w.Segment, w.To, to), inner: span{w.To - half, w.To}},
 	}
+}
+
+// levelReach is how far from an edge idle time still tells the level beside
+// it, s.
+const levelReach = 3.0
+
+// quietIn returns the quiet stretches of a segment within [from, to].
+func (t *Timeline) quietIn(segment int, from, to float64) []span {
+	first, _ := slices.BinarySearchFunc(t.Quiet, from, func(q Quiet, x float64) int {
+		return cmp.Or(cmp.Compare(q.Segment, segment), cmp.Compare(q.To, x))
+	})
+	var out []span
+	for _, q := range t.Quiet[first:] {
+		if q.Segment != segment || q.From >= to {
+			break
+		}
+		if s := (span{math.Max(q.From, from), math.Min(q.To, to)}); s.length() > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // finish excludes what lies outside the recording, and states rates and times.
