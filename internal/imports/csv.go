@@ -165,8 +165,7 @@ func (t *table) stamp(c *column) (ns int64, iso bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	// Times count in powers of ten of a second, so they stay exact.
-	ns, err = d.nanos(int(math.Round(math.Log10(c.scale))))
+	ns, err = d.nanos(c.exp)
 	if err != nil {
 		return 0, false, posError(t.name, t.line, f.at, "time %q %v", clip(f.text), err)
 	}
@@ -285,7 +284,7 @@ func importCSV(j *job) error {
 	j.summary.Seconds = float64(lastNs-line.firstNs) / 1e9
 	if line.repeated > 0 {
 		if err := j.note(run.Note{Code: "repeated-times", Count: line.repeated, Warn: true, Text: fmt.Sprintf(
-			"%d samples have the time of the sample before: the times are coarser than the sampling", line.repeated)}); err != nil {
+			"%s the time of the sample before: the times are coarser than the sampling", have(line.repeated, "sample"))}); err != nil {
 			return err
 		}
 	}
@@ -389,7 +388,7 @@ func (j *job) copyRows(p csvPlan, s *run.Stream, line timeLine) (int64, error) {
 	}
 	if holes > 0 {
 		if err := j.note(run.Note{Code: "missing-values", Count: holes, Text: fmt.Sprintf(
-			"%d of %d samples have no value; they count as not measured", holes, b.n)}); err != nil {
+			"%d of %s no value and count as not measured", holes, have(b.n, "sample"))}); err != nil {
 			return 0, err
 		}
 	}

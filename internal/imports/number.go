@@ -75,8 +75,9 @@ func scanDecimal(b []byte) (decimal, error) {
 	return d, nil
 }
 
-// float returns the nearest float64 of a number written as b.
-func (d decimal) float(b []byte) (float64, error) {
+// float returns the float64 nearest to a number written as b, times 10^exp.
+func (d decimal) float(b []byte, exp int) (float64, error) {
+	d.exp += exp
 	// Mantissa and power of ten are exact, so one operation rounds once
 	// (W. D. Clinger, How to Read Floating Point Numbers Accurately, 1990).
 	if !d.more && d.mantissa < 1<<53 && d.exp >= -22 && d.exp <= 22 {
@@ -105,7 +106,7 @@ func (d decimal) float(b []byte) (float64, error) {
 	if err != nil {
 		return 0, errTooLarge
 	}
-	return v, nil
+	return v * math.Pow10(exp), nil
 }
 
 // nanos returns a number in units of 10^exp seconds as whole nanoseconds,

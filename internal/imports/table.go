@@ -302,10 +302,16 @@ func (t *table) float(c column) (v float64, ok bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	if v, err = d.float(f.text); err != nil {
+	if c.decimal {
+		v, err = d.float(f.text, c.exp)
+	} else {
+		v, err = d.float(f.text, 0)
+		v *= c.scale
+	}
+	if err != nil {
 		return 0, false, posError(t.name, t.line, f.at, "%q %v", clip(f.text), err)
 	}
-	if v *= c.scale; implausible(v) {
+	if implausible(v) {
 		return 0, false, posError(t.name, t.line, f.at, "%q gives %g %s: is the unit in the header right?", clip(f.text), v, bases[c.quantity])
 	}
 	return v, true, nil
