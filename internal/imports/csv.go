@@ -26,20 +26,12 @@ func detectCSV(head []byte, path string) string {
 		return ""
 	}
 	head = bytes.TrimPrefix(head, []byte(utf8BOM))
-	var seen []string
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimLeft(bytes.TrimSpace(line), "# \t")
 		if len(line) == 0 {
 			continue
 		}
-		seen = seen[:0]
-		row, _ := split(nil, []byte(text(line)), separator(text(line), nil))
-		for _, f := range row {
-			if c := parseColumn(string(f.text)); c.quantity != "" && !slices.Contains(seen, c.quantity) {
-				seen = append(seen, c.quantity)
-			}
-		}
-		if len(seen) > 0 {
+		if seen := quantitiesOf(text(line)); len(seen) > 0 {
 			return "a header that names " + strings.Join(seen, ", ")
 		}
 		if line[0] >= '0' && line[0] <= '9' {
@@ -272,7 +264,7 @@ func importCSV(j *job) error {
 	if err != nil {
 		return err
 	}
-	n, err := j.copyRows(p, s, line)
+	n, err := j.copyRows(p, s, line, t.point)
 	if err != nil {
 		return err
 	}
@@ -329,13 +321,15 @@ func (j *job) tellColumns(t *table, p csvPlan, line timeLine) {
 	}
 }
 
-// copyRows streams the values of the file into the run.
-func (j *job) copyRows(p csvPlan, s *run.Stream, line timeLine) (int64, error) {
+// copyRows streams the values of the file into the run. point is the decimal
+// point that the times have shown.
+func (j *job) copyRows(p csvPlan, s *run.Stream, line timeLine, point byte) (int64, error) {
 	t, err := openTable(j.ctx, j.Samples)
 	if err != nil {
 		return 0, err
 	}
 	defer t.close()
+	t.point = point
 	times := line.rateHz == 0
 	b := newBlock(s, len(p.values), times)
 	values := make([]float64, len(p.values))

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -94,7 +94,7 @@ func (t *table) headerLine() (header string, at int, err error) {
 			continue
 		}
 		if c := trimmed[0]; c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' {
-			if comment == "" || !strings.ContainsAny(comment, ",;\t ") {
+			if len(quantitiesOf(comment)) == 0 {
 				return "", 0, posError(t.name, t.line, 1, "numbers without a header above them: %s", exampleHeader)
 			}
 			t.text, t.pending = bytes.Clone(b), true
@@ -103,6 +103,19 @@ func (t *table) headerLine() (header string, at int, err error) {
 		}
 		return text(b), 1, nil
 	}
+}
+
+// quantitiesOf lists the quantities that a line names.
+func quantitiesOf(header string) []string {
+	var found []string
+	sep := separator(header, nil)
+	row, _ := split(nil, []byte(header), sep)
+	for _, f := range joinUnits(row, sep) {
+		if c := parseColumn(string(f.text)); c.quantity != "" && !slices.Contains(found, c.quantity) {
+			found = append(found, c.quantity)
+		}
+	}
+	return found
 }
 
 // text returns a header as UTF-8; other bytes are taken for Latin-1, in which
@@ -149,7 +162,7 @@ func joinUnits(row []field, sep byte) []field {
 	}
 	out := row[:0:0]
 	for _, f := range row {
-		if len(out) > 0 && (f.text[0] == '(' || f.text[0] == '[') {
+		if len(out) > 0 && len(f.text) > 0 && (f.text[0] == '(' || f.text[0] == '[') {
 			last := &out[len(out)-1]
 			last.text = bytes.Join([][]byte{last.text, f.text}, []byte(" "))
 			continue
