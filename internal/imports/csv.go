@@ -218,10 +218,10 @@ func scanTimes(t *table, p csvPlan) (timeLine, error) {
 		l.lastNs = ns
 		l.rows++
 	}
-	if l.rows < 2 || low > high || l.lastNs == l.firstNs {
+	period := float64(l.lastNs-l.firstNs) / float64(l.rows-1)
+	if l.rows < 2 || !(period > 0 && low <= period && period <= high) {
 		return l, nil
 	}
-	period := min(max(float64(l.lastNs-l.firstNs)/float64(l.rows-1), low), high)
 	l.rateHz = 1e9 / period
 	if r := math.Round(l.rateHz); r > 0 && low <= 1e9/r && 1e9/r <= high {
 		l.rateHz = r // stamps with few digits hide a whole rate
@@ -349,8 +349,8 @@ func (j *job) copyRows(p csvPlan, s *run.Stream, line timeLine, point byte) (int
 			return 0, err
 		}
 		hole := false
-		for i, c := range p.values {
-			v, ok, err := t.float(c)
+		for i := range p.values {
+			v, ok, err := t.float(&p.values[i])
 			if err != nil {
 				return 0, err
 			}

@@ -233,8 +233,8 @@ func (f *fnirsiImport) parse(r *fnirsiRow) error {
 	}
 	r.baseNs = stampNs - int64(r.k)*samplePeriod
 	r.values = r.values[:0]
-	for _, c := range f.c.values {
-		v, ok, err := f.t.float(c)
+	for i := range f.c.values {
+		v, ok, err := f.t.float(&f.c.values[i])
 		if err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func (f *fnirsiImport) parse(r *fnirsiRow) error {
 	}
 	r.line, r.totals = f.t.line, r.totals[:0]
 	for _, s := range f.sums {
-		total, ok, err := f.t.float(s.column)
+		total, ok, err := f.t.float(&s.column)
 		if err != nil {
 			return err
 		}

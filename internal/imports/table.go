@@ -289,14 +289,7 @@ func (t *table) field(index int) field {
 func (t *table) decimal(f field) (decimal, error) {
 	d, err := scanDecimal(f.text)
 	if err == nil && d.point != 0 && d.point != t.point {
-		switch {
-		case d.point == ',' && t.sep == ',':
-			err = fmt.Errorf("is a number with a decimal comma in a file separated by commas; export with decimal points, or with ;")
-		case t.point == 0:
-			t.point = d.point
-		default:
-			err = errMixed
-		}
+		err = t.setPoint(d.point)
 	}
 	if err != nil {
 		return d, posError(t.name, t.line, f.at, "%q %v", clip(f.text), err)
@@ -304,9 +297,20 @@ func (t *table) decimal(f field) (decimal, error) {
 	return d, nil
 }
 
+func (t *table) setPoint(point byte) error {
+	switch {
+	case point == ',' && t.sep == ',':
+		return fmt.Errorf("is a number with a decimal comma in a file separated by commas; export with decimal points, or with ;")
+	case t.point == 0:
+		t.point = point
+		return nil
+	}
+	return errMixed
+}
+
 // float reads a field in the unit of its column, in base units; ok is false
 // where the field says that there is no value.
-func (t *table) float(c column) (v float64, ok bool, err error) {
+func (t *table) float(c *column) (v float64, ok bool, err error) {
 	f := t.field(c.index)
 	if missing(f.text) {
 		return 0, false, nil
