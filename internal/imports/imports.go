@@ -41,7 +41,7 @@ type Summary struct {
 	Run        string     `json:"run"`
 	Samples    int64      `json:"samples"`
 	RateHz     float64    `json:"rate_hz"` // 0 where samples carry times of their own
-	Seconds    float64    `json:"seconds"` // from the first sample to the last
+	Seconds    float64    `json:"seconds"` // of sample time, from the first sample to the last
 	Lines      int64      `json:"lines"`
 	Statements int64      `json:"statements"` // lines that hold "@jm "
 	Windows    int64      `json:"windows"`
@@ -270,6 +270,14 @@ func (b *block) flush(arrivalNs int64) error {
 	}
 	b.b.TimesNs = b.b.TimesNs[:0]
 	return nil
+}
+
+// have prints "1 sample has" or "2 samples have".
+func have(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what + " has"
+	}
+	return fmt.Sprintf("%d %ss have", n, what)
 }
 
 // seconds prints a time in ns as seconds, without losing digits.
