@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"github.com/joulemark/joulemark/meters"
 )
@@ -448,4 +453,97 @@ func forge(t testing.TB, dir string, info meters.Info, kind StreamKind, rows int
 		c.Offset += c.Length
 	}
 	write(t, dir, map[string]string{LogName: log, c.File: string(bytes.Join(pieces, nil))})
+}
+
+// TestHostileData gives the reader data files with right checkpoints and evil
+// contents.
+func TestHostileData(t *testing.T) {
+	usb, log := usbInfo(), logInfo()
+	head := func(info meters.Info) []byte {
+		b, err := schemaBytes(sampleSchema(info))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	batch := func(info meters.Info, values []byte, times []int64, o ...ipc.Option) []byte {
+		s := sampleSchema(info)
+		var arrays []arrow.Array
+		if times != nil {
+			arrays = append(arrays, newArray(arrow.PrimitiveTypes.Int64, arrow.Int64Traits.CastToBytes(times), len(times)))
+		}
+		for _, f := range s.Fields()[len(arrays):] {
+			arrays = append(arrays, newArray(f.Type, values, 2))
+		}
+		var b bytes.Buffer
+		w := ipc.NewWriter(&b, append(o, ipc.WithSchema(s))...)
+		if err := w.Write(array.NewRecordBatch(s, arrays, 2)); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()[len(head(info)):]
+	}
+	// patch puts a number where the FlatBuffers of a message hold another.
+	patch := func(b []byte, from, to uint32) []byte {
+		old := binary.LittleEndian.AppendUint32(nil, from)
+		i := bytes.LastIndex(b, old)
+		if i < 0 {
+			t.Fatalf("no %d in %x", from, b)
+		}
+		b = bytes.Clone(b)
+		binary.LittleEndian.PutUint32(b[i:], to)
+		return b
+	}
+	zeros := make([]byte, 16)
+	wide := usb
+	wide.Wide = true
+	inf := bytes.Repeat([]byte{0, 0, 0x80, 0x7f}, 4)
+	metadata := arrow.NewMetadata([]string{"a"}, []string{"b"})
+	withMeta := func() []byte {
+		s := sampleSchema(usb)
+		column := newArray(arrow.PrimitiveTypes.Float32, zeros, 2)
+		var b bytes.Buffer
+		w := ipc.NewWriter(&b, ipc.WithSchema(s))
+		if err := w.Write(array.NewRecordBatchWithMetadata(s, []arrow.Array{column, column}, 2, metadata)); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()[len(head(usb)):]
+	}
+	for name, c := range map[string]struct {
+		info   meters.Info
+		kind   StreamKind
+		rows   int64
+		pieces [][]byte
+		want   string
+	}{
+		"a good one":         {usb, SampleData, 2, [][]byte{head(usb), batch(usb, zeros, nil)}, ""},
+		"other columns":      {usb, SampleData, 2, [][]byte{head(wide), batch(wide, zeros, nil)}, "columns volts float64, amps float64, the meter has volts float32, amps float32"},
+		"a schema of 2^31":   {usb, SampleData, 2, [][]byte{patch(head(usb), 2, 1<<31-1), batch(usb, zeros, nil)}, "2147483647 columns"},
+		"no schema":          {usb, SampleData, 2, [][]byte{zeros, batch(usb, zeros, nil)}, "not an Arrow message"},
+		"other rows":         {usb, SampleData, 3, [][]byte{head(usb), batch(usb, zeros, nil)}, "2 rows, the checkpoint says 3"},
+		"two batches":        {usb, SampleData, 2, [][]byte{head(usb), slices.Repeat(batch(usb, zeros, nil), 2)}, "bytes after the batch"},
+		"half a batch":       {usb, SampleData, 2, [][]byte{head(usb), batch(usb, zeros, nil)[:150]}, "message"},
+		"the end mark":       {usb, SampleData, 2, [][]byte{head(usb), eos}, "not an Arrow message"},
+		"a compressed batch": {usb, SampleData, 2, [][]byte{head(usb), batch(usb, zeros, nil, ipc.WithZstd())}, "a compressed batch"},
+		"metadata":           {usb, SampleData, 2, [][]byte{head(usb), withMeta()}, "a batch with metadata"},
+		"infinity":           {usb, SampleData, 2, [][]byte{head(usb), batch(usb, inf, nil)}, "an infinite value"},
+		"times back":         {log, SampleData, 2, [][]byte{head(log), batch(log, zeros, []int64{5, 4})}, "sample time 4 ns after 5 ns"},
+		"a time too late":    {log, SampleData, 2, [][]byte{head(log), batch(log, zeros, []int64{5, 1 << 62})}, "sample time"},
+		"a huge packet":      {usb, RawData, 1, [][]byte{{255, 255, 255, 255, 0}}, "a packet is longer"},
+		"empty packets":      {usb, RawData, 3, [][]byte{make([]byte, 1<<20)}, "not the 3 packets"},
+		"half a length":      {usb, RawData, 1, [][]byte{{1, 0}}, "a packet is longer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "r")
+			forge(t, dir, c.info, c.kind, c.rows, c.pieces...)
+			start := allocated()
+			got, _ := read(t, dir)
+			if n := allocated() - start; n > flipLimit {
+				t.Errorf("%d bytes allocated", n)
+			}
+			found := slices.ContainsFunc(got.damage, func(err error) bool { return strings.Contains(err.Error(), c.want) })
+			if found != (c.want != "") || (len(got.rows) == 0) != (c.want != "") {
+				t.Errorf("damage %v, rows %v, want %q", got.damage, got.rows, c.want)
+			}
+		})
+	}
 }
