@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/google/flatbuffers/go"
-
 	"github.com/joulemark/joulemark/meters"
 )
 
@@ -171,50 +171,40 @@ func newBatchReader(s *arrow.Schema) (*batchReader, error) {
 // checkHead reports whether b, the head of a file, declares the same columns.
 func (d *batchReader) checkHead(b []byte) (err error) {
 	defer recoverArrow(&err)
-	r, err := d.open(b)
+	got, err := schemaColumns(b)
 	if err != nil {
 		return err
 	}
-	defer r.Release()
-	got, want := r.Schema(), d.schema
-	if got.NumFields() != want.NumFields() || got.Endianness() != want.Endianness() {
-		return fmt.Errorf("%d columns, the meter has %d", got.NumFields(), want.NumFields())
+	want, err := schemaColumns(d.head)
+	if err == nil && !slices.Equal(got, want) {
+		err = fmt.Errorf("columns %s, the meter has %s", strings.Join(got, ", "), strings.Join(want, ", "))
 	}
-	for i, f := range want.Fields() {
-		if g := got.Field(i); g.Name != f.Name || !arrow.TypeEqual(g.Type, f.Type) {
-			return fmt.Errorf("column %d is %s %s, the meter has %s %s", i, g.Name, g.Type, f.Name, f.Type)
-		}
-	}
-	return nil
+	return err
 }
 
-func (d *batchReader) open(head []byte) (*ipc.Reader, error) {
+// open makes an Arrow reader that has read our own schema, not the file's.
+func (d *batchReader) open() (*ipc.Reader, error) {
 	d.memory.left = MaxArrowBytes
-	d.feed.Reset(head)
-	limits := []ipc.Option{ipc.WithAllocator(&d.memory), ipc.WithEnsureNativeEndian(false),
+	d.feed.Reset(d.head)
+	limits := []ipc.Option{ipc.WithAllocator(&d.memory),
 		ipc.WithMetadataSizeLimit(MaxCheckpointBytes), ipc.WithBodySizeLimit(MaxCheckpointBytes)}
-	r, err := ipc.NewReaderFromMessageReader(ipc.NewMessageReader(&d.feed, limits...), limits...)
-	if err == nil && d.feed.Len() != 0 {
-		r.Release()
-		return nil, errors.New("bytes after the schema")
-	}
-	return r, err
+	return ipc.NewReaderFromMessageReader(ipc.NewMessageReader(&d.feed, limits...), limits...)
 }
 
 // decode hands the columns of one batch to use. They are gone once use has
 // returned.
 func (d *batchReader) decode(b []byte, rows int64, use func(arrow.RecordBatch) error) (err error) {
 	defer func() {
-		if err != nil && d.ipc != nil {
+		if err != nil {
 			d.ipc = nil
 		}
 	}()
 	defer recoverArrow(&err)
-	if compressed(b) {
-		return errors.New("a compressed batch")
+	if err := plainBatch(b); err != nil {
+		return err
 	}
 	if d.ipc == nil {
-		if d.ipc, err = d.open(d.head); err != nil {
+		if d.ipc, err = d.open(); err != nil {
 			return err
 		}
 	}
@@ -244,26 +234,6 @@ func recoverArrow(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("arrow: %v", p)
 	}
-}
-
-// compressed reports whether a batch names a codec. No run has such batches,
-// and a decompressor takes memory outside the bound. Slots and types are those
-// of Arrow's format/Message.fbs: Message.header is field 2 and
-// RecordBatch.compression field 3; a vtable entry is at 4 + 2*field.
-func compressed(b []byte) bool {
-	const prefix, headerSlot, compressionSlot = 8, 8, 10
-	if len(b) < prefix+4 {
-		return false
-	}
-	m := flatbuffers.Table{Bytes: b[prefix:]}
-	m.Pos = flatbuffers.GetUOffsetT(m.Bytes)
-	at := flatbuffers.UOffsetT(m.Offset(headerSlot))
-	if at == 0 {
-		return false
-	}
-	var header flatbuffers.Table
-	m.Union(&header, at)
-	return header.Offset(compressionSlot) != 0
 }
 
 // boundedMemory is an allocator that panics beyond a limit.

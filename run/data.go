@@ -23,6 +23,7 @@ type track struct {
 
 	segment int      // 0 before the first
 	file    *os.File // of the segment; nil where it cannot be read
+	size    int64    // of the file when last looked at; it may grow
 	refused bool     // the segment's columns are not those of its meter
 	end     int64    // of the last checkpoint
 	row     int64    // after the last checkpoint
@@ -78,7 +79,7 @@ func (t *track) open(c *Checkpoint) error {
 		return damaged(c, fmt.Sprintf("a checkpoint of segment %d after one of segment %d", c.Segment, t.segment))
 	}
 	t.close()
-	t.segment, t.refused, t.end, t.row, t.lastNs = c.Segment, false, 0, 0, -maxNs
+	t.segment, t.size, t.refused, t.end, t.row, t.lastNs = c.Segment, 0, false, 0, 0, -maxNs
 	i := slices.IndexFunc(t.stream.Segments, func(s Segment) bool { return s.Segment == c.Segment })
 	if i < 0 {
 		return damaged(c, fmt.Sprintf("segment %d has no meter record", c.Segment))
@@ -108,14 +109,16 @@ func (t *track) close() {
 
 // read returns the bytes of c if their CRC is right.
 func (t *track) read(c *Checkpoint) ([]byte, error) {
-	info, err := t.file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if c.Offset+c.Length > info.Size() {
-		d := damaged(c, fmt.Sprintf("the checkpoint ends at byte %d, the file at %d", c.Offset+c.Length, info.Size()))
-		d.Tail = true
-		return nil, d
+	if end := c.Offset + c.Length; end > t.size {
+		info, err := t.file.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if t.size = info.Size(); end > t.size {
+			d := damaged(c, fmt.Sprintf("the checkpoint ends at byte %d, the file at %d", end, t.size))
+			d.Tail = true
+			return nil, d
+		}
 	}
 	if int64(cap(t.buf)) < c.Length {
 		t.buf = make([]byte, c.Length)
@@ -254,7 +257,7 @@ func (t *track) arrivals(c *Checkpoint, b []byte, list []Arrival) ([]Arrival, er
 			if err := checkNs(times[i]); err != nil {
 				return err
 			}
-			list = append(list, Arrival{Segment: c.Segment, Row: int64(row), HostNs: times[i]})
+			list = append(list, Arrival{c.Segment, c.Row + int64(i), int64(row), times[i]})
 		}
 		return nil
 	})
