@@ -303,6 +303,9 @@ func TestEnergyRunnerErrors(t *testing.T) {
 				c.change(&r, files)
 			}
 			c.o.Samples = "a"
+			if c.o.Marks != "" {
+				files[c.o.Marks] = "1 @jm ok\n"
+			}
 			_, err := importFiles(t, c.o, files)
 			if err == nil || err.Error() != "import "+c.want {
 				t.Errorf("error %v\nwant  import %s", err, c.want)

@@ -50,6 +50,8 @@ func TestErrors(t *testing.T) {
 		{"time without unit", Options{}, "time,watts\n0,1\n", `f: column 1 "time" has no unit: write it as in "time_s" or "Time (ms)"`},
 
 		{"not a number", Options{}, "time_s,volts,amps\n0,5,1\n1, five,1\n", `f:3:4: "five" is not a number`},
+		{"below a comment header", Options{}, "# time_s,watts\n\n0,1\n1,x\n", `f:4:3: "x" is not a number`},
+		{"first row below a comment header", Options{}, "# time_s,watts\n\nx,1\n0,1\n", `f: the header ("x", "1") names neither volts and amps nor watts; ` + exampleHeader},
 		{"hex", Options{}, "time_s,watts\n0,0x10\n", `f:2:3: "0x10" is not a number`},
 		{"inf", Options{}, "time_s,watts\n0,inf\n", `f:2:3: "inf" is not a number`},
 		{"too large for a float", Options{}, "time_s,watts\n0,1e999\n", `f:2:3: "1e999" is too large`},
@@ -141,6 +143,32 @@ func TestHostilePaths(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "out")); err == nil {
 		t.Error("an output was left behind")
+	}
+}
+
+// TestConfined: a folder cannot make an import read what lies outside it.
+func TestConfined(t *testing.T) {
+	dir := t.TempDir()
+	outside := filepath.Join(dir, "secret")
+	if err := os.WriteFile(outside, []byte("1.0 secret\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(dir, "a")
+	if err := os.Mkdir(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	r := sound()
+	for name, text := range map[string]string{"t-energy.bin": r.bin(), "t-timestamps.json": r.json()} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../secret", filepath.Join(folder, "log.txt")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Import(context.Background(), Options{Samples: folder, Out: filepath.Join(dir, "out")}, nil)
+	if err == nil || !strings.Contains(err.Error(), "log.txt: path escapes from parent") {
+		t.Errorf("error %v", err)
 	}
 }
 

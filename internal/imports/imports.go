@@ -70,6 +70,7 @@ type job struct {
 	ctx     context.Context
 	log     func(string)
 	w       *run.Writer // nil until create
+	marks   marksRange
 	summary Summary
 }
 
@@ -105,6 +106,11 @@ func (j *job) run() error {
 		return err
 	}
 	j.summary.Format, j.summary.Run = format.Name, j.Out
+	if j.Marks != "" { // before a long import, not after it
+		if j.marks, err = j.readMarks(nil); err != nil {
+			return err
+		}
+	}
 	if err := format.Import(j); err != nil {
 		return err
 	}

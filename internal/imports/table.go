@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -46,14 +47,13 @@ func openTable(ctx context.Context, path string) (*table, error) {
 }
 
 func (t *table) readHeader() error {
-	header, at, err := t.headerLine()
+	header, headerLine, at, err := t.headerLine()
 	if err == io.EOF {
 		return fmt.Errorf("%s: holds no line but blanks and comments; %s", t.name, exampleHeader)
 	}
 	if err != nil {
 		return err
 	}
-	headerLine := t.line
 	t.text, err = t.dataLine()
 	if err == io.EOF {
 		return posError(t.name, headerLine, 0, "the file ends after its header: no samples")
@@ -75,13 +75,13 @@ func (t *table) readHeader() error {
 	return nil
 }
 
-// headerLine returns the header and the column where it begins.
-func (t *table) headerLine() (header string, at int, err error) {
-	comment, commentAt, commentLine := "", 0, 0
+// headerLine returns the header, the number of its line and the column where
+// it begins.
+func (t *table) headerLine() (header string, line, at int, err error) {
 	for {
 		b, err := t.lines.next()
 		if err != nil {
-			return "", 0, err
+			return "", 0, 0, err
 		}
 		trimmed := bytes.TrimSpace(b)
 		if len(trimmed) == 0 {
@@ -89,19 +89,17 @@ func (t *table) headerLine() (header string, at int, err error) {
 		}
 		if trimmed[0] == '#' {
 			rest := bytes.TrimLeft(trimmed, "# \t")
-			comment, commentLine = text(rest), t.line
-			commentAt = 1 + bytes.Index(b, rest)
+			header, line, at = text(rest), t.line, 1+bytes.Index(b, rest)
 			continue
 		}
-		if c := trimmed[0]; c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' {
-			if len(quantitiesOf(comment)) == 0 {
-				return "", 0, posError(t.name, t.line, 1, "numbers without a header above them: %s", exampleHeader)
-			}
-			t.text, t.pending = bytes.Clone(b), true
-			t.line = commentLine
-			return comment, commentAt, nil
+		if !strings.ContainsRune("0123456789+-.", rune(trimmed[0])) {
+			return text(b), t.line, 1, nil
 		}
-		return text(b), 1, nil
+		if len(quantitiesOf(header)) == 0 {
+			return "", 0, 0, posError(t.name, t.line, 1, "numbers without a header above them: %s", exampleHeader)
+		}
+		t.text, t.pending = bytes.Clone(b), true
+		return header, line, at, nil
 	}
 }
 
