@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+
 	"github.com/joulemark/joulemark/meters"
 )
 
@@ -239,6 +241,38 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if l := p.Streams[1]; l.Samples != 3 || l.Seconds != 25e-9 || p.Lines != 3 || p.Edges != 1 || p.Windows != 1 || p.Unknown != 1 {
 		t.Errorf("report %+v", p)
+	}
+}
+
+// TestAnyArrowReader reads files that ended in order without joulemark.
+func TestAnyArrowReader(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "r")
+	small(t, dir)
+	for name, want := range map[string]struct {
+		rows    int64
+		columns string
+	}{
+		"usb.arrows":          {8, "volts float32 V, amps float32 A"},
+		"usb.2.arrows":        {4, "volts float32 V, amps float32 A"},
+		"usb.arrivals.arrows": {2, "row uint64 1, host_ns int64 ns"},
+		"log.arrows":          {3, "t_ns int64 ns, watts float64 W, d0 uint8 1"},
+	} {
+		r, err := ipc.NewReader(strings.NewReader(files(t, dir)[name]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var columns []string
+		for _, f := range r.Schema().Fields() {
+			unit, _ := f.Metadata.GetValue("unit")
+			columns = append(columns, fmt.Sprint(f.Name, " ", f.Type, " ", unit))
+		}
+		rows := int64(0)
+		for r.Next() {
+			rows += r.RecordBatch().NumRows()
+		}
+		if got := strings.Join(columns, ", "); r.Err() != nil || rows != want.rows || got != want.columns {
+			t.Errorf("%s: %d rows of %s, %v", name, rows, got, r.Err())
+		}
 	}
 }
 
