@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -44,7 +45,7 @@ func printTable(w io.Writer, r analysis.Results) error {
 			q = op.Gross
 		}
 		value, total, repeat := quantity(q, "J")
-		row := table.Row{op.Alg, op.Op, op.Count, op.Windows, value, total, repeat}
+		row := table.Row{op.Alg, operationName(op, r), op.Count, op.Windows, value, total, repeat}
 		if !none {
 			row = append(row, number(op.Gross.Value, "J", 4))
 		}
@@ -97,8 +98,32 @@ func printHead(w io.Writer, r analysis.Results) {
 	case analysis.None:
 		fmt.Fprintln(w, "baseline   none: gross energy between the marks")
 	default:
-		fmt.Fprintf(w, "baseline   %s: net is input energy above idle at the measuring point\n", r.Baseline)
+		fmt.Fprintf(w, "baseline   %s: net is input energy at the measuring point above idle (%s)\n", r.Baseline, strings.Join(idleModes(r), ", "))
 	}
+}
+
+// idleModes lists the idle modes that net energy is over.
+func idleModes(r analysis.Results) []string {
+	var modes []string
+	for _, op := range r.Operations {
+		mode := op.IdleMode
+		if mode == "" {
+			mode = "mode not stated"
+		}
+		if !slices.Contains(modes, mode) {
+			modes = append(modes, mode)
+		}
+	}
+	return modes
+}
+
+// operationName names an operation, with its idle mode where the run has
+// several.
+func operationName(op analysis.Operation, r analysis.Results) string {
+	if len(idleModes(r)) > 1 {
+		return fmt.Sprintf("%s (%s)", op.Op, op.IdleMode)
+	}
+	return op.Op
 }
 
 // instrument names a meter by model, and by driver where that says more.
