@@ -131,9 +131,6 @@ func (c *curve) until(t float64) float64 {
 // mean returns the mean from a to b.
 func (c *curve) mean(a, b float64) float64 { return c.integral(a, b) / (b - a) }
 
-// end returns the last second of the curve.
-func (c *curve) end() float64 { return c.at[len(c.at)-1] }
-
 // walk calls f for each linear part of [a, b), in order, with its ends and
 // the values there. It starts looking at piece i and returns the piece that
 // holds b.

@@ -29,8 +29,8 @@ func Play(s Scenario, seed uint64, dir string) (Truth, error) {
 }
 
 // PlaySet plays the scenario once for each target, into dir/TARGET: a set. The
-// meter is the same for all: its constant errors come from the seed alone. If one run fails,
-// those before it stay.
+// meter is the same for all: its constant errors come from the seed alone. If
+// one run fails, those before it stay.
 func PlaySet(s Scenario, targets []string, seed uint64, dir string, progress Progress) ([]Truth, error) {
 	var truths []Truth
 	for _, t := range targets {
@@ -87,10 +87,9 @@ func (w *World) record(to *run.Writer, progress Progress) error {
 		last = b.ArrivalNs
 		for over < len(w.truth.Windows) && w.truth.Windows[over].T1*1e9 < float64(last) {
 			over++
-			if progress == nil {
-				continue
+			if progress != nil {
+				progress(w.truth.Target, over, len(w.truth.Windows))
 			}
-			progress(w.truth.Target, over, len(w.truth.Windows))
 		}
 		return samples.Write(b)
 	}, func(l run.Line) error {

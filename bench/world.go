@@ -199,6 +199,10 @@ func (w *World) carryPackets() {
 // Truth returns what is true of the world.
 func (w *World) Truth() Truth { return w.truth }
 
+// Joules returns the true energy that passed the measuring point from t0 to t1
+// (host s), whatever it was for.
+func (w *World) Joules(t0, t1 float64) float64 { return w.watts.integral(t0, t1) }
+
 // Meter describes the emulated meter as a driver would.
 func (w *World) Meter() meters.Info { return w.meter.info() }
 

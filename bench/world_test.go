@@ -136,7 +136,7 @@ func TestGrossIsNetAndIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, win := range w.Truth().Windows {
-		if got := w.watts.integral(win.T0, win.T1); math.Abs(got-win.GrossJoules) > 1e-10 {
+		if got := w.Joules(win.T0, win.T1); math.Abs(got-win.GrossJoules) > 1e-10 {
 			t.Errorf("window %d: load holds %.12g J, truth says gross %.12g J", win.W, got, win.GrossJoules)
 		}
 		if got := win.GrossJoules - win.IdleWatts*(win.T1-win.T0); math.Abs(got-win.NetJoules) > 1e-10 {

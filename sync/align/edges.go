@@ -10,9 +10,13 @@ import (
 type edge struct {
 	at     float64
 	rising bool
-	before float64 // how far back the level before is undisturbed, s
-	after  float64 // how far on the level after is undisturbed, s
 	tr     *trace
+	// before and after bound the undisturbed time beside the edge, s.
+	before, after float64
+	// quiet stretches on the outer side, near enough to tell the level there.
+	quiet []span
+	// inner bounds the stretch inside the window that tells the level there.
+	inner span
 }
 
 // Limits of the search for the offset between marks and power.
@@ -31,10 +35,22 @@ const (
 	// maxRunnerUp is the share of the best explanation that another, separate
 	// offset may reach.
 	maxRunnerUp = 0.8
-	// settleResponses is the half width around an edge that holds the whole
-	// response, in its 10-90 % times.
+	// settleResponses and leadResponses bound the response around its centroid,
+	// in its 10-90 % times: a one-pole response has let all but 0.4 % of a step
+	// through 2.5 of them after its centroid, and begins 0.45 before it (a boxcar
+	// 0.63).
 	settleResponses = 2.5
+	leadResponses   = 1.0
+	// firstResponse is what is assumed until it was measured, s.
+	firstResponse = 0.05
 )
+
+// reach says how far the response to an edge extends around its centroid, s.
+type reach struct{ lead, settle float64 }
+
+func reachOf(response, period float64) reach {
+	return reach{lead: leadResponses*response + 1.5*period, settle: settleResponses*response + 1.5*period}
+}
 
 // Offset is the time from a mark to the centroid of the power response: the
 // transport delay, the meter's smoothing and the target's ramp together. Only
@@ -53,6 +69,8 @@ type Offset struct {
 	// ResponseSeconds is the 10-90 % time of the folded edges: meter and
 	// target together.
 	ResponseSeconds float64
+	// Fold is the step response that ResponseSeconds was read from.
+	Fold Fold
 }
 
 // findOffset finds the offset that explains all edges at once. problem says
@@ -67,28 +85,26 @@ func findOffset(edges []edge) (o Offset, problem string) {
 	if len(usable) < 2 {
 		return o, "fewer than two edges of windows lie in the recording"
 	}
-	o.Edges = len(usable)
-	coarse, runner, ratio := scan(usable)
-	o.Seconds, o.RunnerUp, o.RunnerUpSeconds = coarse, ratio, runner
-	o.U = usable[0].tr.period
-
-	// The half width around an edge that holds the whole response is found
-	// from the edges folded onto each other; the centroid from that half width.
-	half := math.Max(3*usable[0].tr.period, 0.03)
-	for range 3 {
-		fine := centroid(usable, o.Seconds, half)
+	period := usable[0].tr.period
+	o.Edges, o.U = len(usable), period
+	o.Seconds, o.RunnerUpSeconds, o.RunnerUp = scan(usable)
+	// The reach of the response follows from the edges folded onto each other,
+	// and the centroid from the reach.
+	o.ResponseSeconds = firstResponse
+	for range 4 {
+		r := reachOf(o.ResponseSeconds, period)
+		fine := centroid(usable, o.Seconds, r)
 		if fine.edges < 2 {
 			return o, "no power step stands at the marks"
 		}
 		o.Seconds, o.U, o.StepRatio = fine.offset, fine.u, fine.stepRatio
 		o.SlopePPM, o.USlopePPM, o.Edges = fine.slope*1e6, fine.uSlope*1e6, fine.edges
-		o.ResponseSeconds = response(usable, o.Seconds)
-		want := math.Max(3*usable[0].tr.period, settleResponses*o.ResponseSeconds)
-		want = math.Min(want, 0.3)
-		if want <= half*1.1 {
+		o.Fold = fold(usable, o.Seconds, r)
+		found := o.Fold.response()
+		if math.Abs(found-o.ResponseSeconds) < period/10 {
 			break
 		}
-		half = want
+		o.ResponseSeconds = found
 	}
 	switch {
 	case o.StepRatio < minStepRatio:
@@ -161,6 +177,30 @@ func (e edge) explained(d float64) float64 {
 	return l.seconds * r.seconds / (l.seconds + r.seconds) * step * step
 }
 
+// levels returns the mean power before and after the edge, without its
+// response, and the standard uncertainty of their difference.
+func (e edge) levels(d float64, r reach) (p0, p1, u float64, ok bool) {
+	var outer sums
+	for _, q := range e.quiet {
+		// What came before a quiet stretch dies away in it, and the response to
+		// what comes after it begins early.
+		from, to := q.from+d+r.settle, q.to+d-r.lead
+		if to > from {
+			outer = outer.plus(e.tr.between(span{from, to}))
+		}
+	}
+	inner := e.tr.between(span{e.inner.from + d + r.settle, e.inner.to + d - r.lead})
+	least := 2 * e.tr.period
+	if outer.seconds < least || inner.seconds < least {
+		return 0, 0, 0, false
+	}
+	u = math.Sqrt(e.tr.period * (math.Max(0, variance(outer))/outer.seconds + math.Max(0, variance(inner))/inner.seconds))
+	if e.rising {
+		return outer.meanWatts(), inner.meanWatts(), u, true
+	}
+	return inner.meanWatts(), outer.meanWatts(), u, true
+}
+
 // centroids is what the edges say one by one.
 type centroids struct {
 	offset, u     float64
@@ -170,43 +210,36 @@ type centroids struct {
 }
 
 // centroid measures each edge by its area: the response that is missing after
-// the edge and the one that came before it balance at the centroid. It needs
-// no model of the response, only that half holds all of it.
+// its centroid and the one that came before balance. It needs no model of the
+// response, only that all of it lies within reach of d:
 //
-//	c = half - integral(at+d-half .. at+d+half) (p - P0) / (P1 - P0)
-func centroid(edges []edge, d, half float64) centroids {
+//	c = b - integral(a .. b) (p - P0) / (P1 - P0),  a = at+d-lead, b = at+d+settle
+func centroid(edges []edge, d float64, r reach) centroids {
 	type point struct{ t, c, w float64 }
 	var pts []point
 	var ratios []float64
 	for _, e := range edges {
-		// What came before the undisturbed time dies away within half, and what
-		// comes after it does not begin earlier than half before.
-		lo := e.at + d + half - math.Min(e.before, levelSpan)
-		hi := e.at + d - half + math.Min(e.after, levelSpan)
-		a, b := e.at+d-half, e.at+d+half
-		// The levels need room of their own beside the response.
-		room := math.Max(2*e.tr.period, half/3)
-		if a-lo < room || hi-b < room {
+		p0, p1, u, ok := e.levels(d, r)
+		if !ok {
 			continue
 		}
-		left, mid, right := e.tr.between(span{lo, a}), e.tr.between(span{a, b}), e.tr.between(span{b, hi})
-		if left.seconds < 0.8*(a-lo) || right.seconds < 0.8*(hi-b) || mid.seconds < 0.999*2*half {
-			continue
-		}
-		p0, p1 := left.meanWatts(), right.meanWatts()
 		h := p1 - p0
 		if h == 0 || (h > 0) != e.rising {
 			ratios = append(ratios, 0)
 			continue
 		}
-		noise := math.Sqrt(math.Max(0, variance(left))*e.tr.period/left.seconds +
-			math.Max(0, variance(right))*e.tr.period/right.seconds)
-		ratios = append(ratios, math.Abs(h)/math.Max(noise, 1e-12*math.Abs(h)))
-		c := half - (mid.joules-p0*mid.seconds)/h
-		if math.Abs(c) > half {
+		ratios = append(ratios, math.Abs(h)/math.Max(u, 1e-12*math.Abs(h)))
+		a := e.at + d - math.Min(r.lead, e.before)
+		b := e.at + d + math.Min(r.settle, math.Max(e.after-r.lead, e.tr.period))
+		mid := e.tr.between(span{a, b})
+		if mid.seconds < 0.999*(b-a) {
 			continue
 		}
-		pts = append(pts, point{e.at, d + c, h * h})
+		c := b - (mid.joules-p0*mid.seconds)/h - e.at
+		if c < a-e.at || c > b-e.at {
+			continue
+		}
+		pts = append(pts, point{e.at, c, h * h})
 	}
 	out := centroids{edges: len(pts)}
 	if len(ratios) > 0 {
@@ -263,28 +296,36 @@ func variance(s sums) float64 {
 	return s.square/s.seconds - m*m
 }
 
-// response folds all edges onto each other in equivalent time and returns the
-// 10-90 % time of the mean curve, s.
-func response(edges []edge, d float64) float64 {
-	const reach = 0.4 // s to either side
+// A Fold is all edges of a run on top of each other: the step response of
+// meter and target together, in equivalent time.
+type Fold struct {
+	// Seconds after the centroid, and the mean normalised power there: 0 before
+	// the step, 1 after it.
+	Seconds, Level []float64
+	Edges          int
+}
+
+// foldReach is how far to either side a fold extends, s.
+const foldReach = 0.4
+
+// fold normalises every edge and averages them, weighted by the square of the
+// step, in slices finer than a sample.
+func fold(edges []edge, d float64, r reach) Fold {
 	step := math.Min(math.Max(edges[0].tr.period/4, finestKnot), 5e-3)
-	n := int(2*reach/step) + 1
+	n := int(2*foldReach/step) + 1
 	num, den := make([]float64, n), make([]float64, n)
+	var f Fold
 	for _, e := range edges {
-		lo := math.Max(e.at-math.Min(e.before, levelSpan), e.at+d-reach)
-		hi := math.Min(e.at+math.Min(e.after, levelSpan), e.at+d+reach)
-		third := math.Min(e.at+d-lo, hi-e.at-d) / 3
-		if third <= 2*e.tr.period {
-			continue
-		}
-		p0 := e.tr.between(span{lo, lo + third}).meanWatts()
-		p1 := e.tr.between(span{hi - third, hi}).meanWatts()
+		p0, p1, _, ok := e.levels(d, r)
 		h := p1 - p0
-		if h == 0 || math.IsNaN(h) || (h > 0) != e.rising {
+		if !ok || h == 0 || (h > 0) != e.rising {
 			continue
 		}
+		f.Edges++
+		lo := e.at + d - math.Max(r.lead, e.before-r.settle)
+		hi := e.at + d + e.after - r.lead
 		for k := range n {
-			u := e.at + d - reach + float64(k)*step
+			u := e.at + d - foldReach + float64(k)*step
 			if u < lo || u+step > hi {
 				continue
 			}
@@ -292,42 +333,47 @@ func response(edges []edge, d float64) float64 {
 			if s.seconds < step/2 {
 				continue
 			}
-			num[k] += h * h * (s.meanWatts() - p0) / h
+			num[k] += h * (s.meanWatts() - p0)
 			den[k] += h * h
 		}
 	}
-	var curve []float64
 	for k := range num {
 		if den[k] > 0 {
-			curve = append(curve, num[k]/den[k])
+			f.Seconds = append(f.Seconds, -foldReach+(float64(k)+0.5)*step)
+			f.Level = append(f.Level, num[k]/den[k])
 		}
 	}
-	if len(curve) < 4 {
+	return f
+}
+
+// response is the 10-90 % time of the fold, s: from the last crossing of 10 %
+// before the middle to the first of 90 % after it.
+func (f Fold) response() float64 {
+	mid := slices.IndexFunc(f.Level, func(y float64) bool { return y >= 0.5 })
+	if mid < 1 {
 		return 0
 	}
-	// The step crosses 10 % for the last time before the middle, and 90 % for
-	// the first time after it.
-	mid := slices.IndexFunc(curve, func(y float64) bool { return y >= 0.5 })
-	if mid < 0 {
-		return 0
+	cross := func(k int, y float64) float64 { // between k-1 and k
+		share := (y - f.Level[k-1]) / (f.Level[k] - f.Level[k-1])
+		return f.Seconds[k-1] + share*(f.Seconds[k]-f.Seconds[k-1])
 	}
-	lo, hi := 0.0, float64(len(curve)-1)
+	lo, hi := f.Seconds[0], f.Seconds[len(f.Seconds)-1]
 	for k := mid; k > 0; k-- {
-		if curve[k-1] <= 0.1 {
-			lo = float64(k-1) + (0.1-curve[k-1])/(curve[k]-curve[k-1])
+		if f.Level[k-1] <= 0.1 {
+			lo = cross(k, 0.1)
 			break
 		}
 	}
-	for k := mid; k < len(curve); k++ {
-		if curve[k] >= 0.9 {
-			hi = float64(k)
-			if k > 0 && curve[k] > curve[k-1] && curve[k-1] < 0.9 {
-				hi = float64(k-1) + (0.9-curve[k-1])/(curve[k]-curve[k-1])
+	for k := mid; k < len(f.Level); k++ {
+		if f.Level[k] >= 0.9 {
+			hi = f.Seconds[k]
+			if f.Level[k-1] < 0.9 {
+				hi = cross(k, 0.9)
 			}
 			break
 		}
 	}
-	return math.Max(0, hi-lo) * step
+	return math.Max(0, hi-lo)
 }
 
 func median(v []float64) float64 {
