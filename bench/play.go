@@ -75,25 +75,31 @@ func record(s Scenario, seed uint64, dir string, progress Progress) (Truth, erro
 }
 
 func (w *World) record(to *run.Writer, progress Progress) error {
-	samples, err := to.Stream(w.Meter())
-	if err != nil {
-		return err
-	}
 	if err := to.Target(w.Target()); err != nil {
 		return err
 	}
+	var samples *run.Stream
 	last, over := int64(0), 0
-	err = w.Play(func(b meters.Block) error {
-		last = b.ArrivalNs
-		for over < len(w.truth.Windows) && w.truth.Windows[over].T1*1e9 < float64(last) {
-			over++
-			if progress != nil {
-				progress(w.truth.Target, over, len(w.truth.Windows))
+	err := w.play(recorder{
+		begin: func(i meters.Info) (err error) {
+			samples, err = to.Stream(i)
+			return err
+		},
+		block: func(b meters.Block) error {
+			last = max(last, b.ArrivalNs)
+			for over < len(w.truth.Windows) && w.truth.Windows[over].T1*1e9 < float64(last) {
+				over++
+				if progress != nil {
+					progress(w.truth.Target, over, len(w.truth.Windows))
+				}
 			}
-		}
-		return samples.Write(b)
+			return samples.Write(b)
+		},
+		notice: func(n meters.Notice) error {
+			return to.Note(run.Note{HostNs: n.HostNs, Code: n.Code, Text: n.Text, Count: n.Count, Warn: n.Warn})
+		},
 	}, func(l run.Line) error {
-		last = l.HostNs
+		last = max(last, l.HostNs)
 		return to.Line(l)
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/joulemark/joulemark/bench/fnb58"
 	"github.com/joulemark/joulemark/meters"
 )
 
@@ -33,6 +34,12 @@ const (
 	Interpolate = "interpolate" // samples lead from the conversion before to this one
 )
 
+// What stands between the emulated meter and the recording.
+const (
+	Direct = "direct" // nothing
+	FNB58  = "fnb58"  // an emulated FNB58 and the driver that reads it
+)
+
 // Scenario is everything that is true of a world but its seed. Default is a
 // calm one; a scenario file states what differs. Members carry the key they
 // have in a file, and the values they may take.
@@ -46,6 +53,8 @@ type Scenario struct {
 	Samples Link   `scn:"samples"` // meter to host, a packet at a time
 	Lines   Link   `scn:"lines"`   // target to host, a line at a time
 	Faults  Faults `scn:"faults"`
+
+	Device fnb58.Faults `scn:"device"` // of a meter behind a driver
 }
 
 // Plan is what the target is asked to do, in random order.
@@ -98,6 +107,7 @@ type Clock struct {
 // Meter is the emulated meter.
 type Meter struct {
 	Clock
+	Driver        string  `scn:"driver" of:"direct fnb58"`          // what its packets come through
 	RateHz        float64 `scn:"rate_hz" in:"0.1..100000"`          // samples a second, nominal
 	PacketSamples int     `scn:"packet_samples" in:"1..10000"`      // samples a packet
 	Kind          string  `scn:"kind" of:"mean point"`              // what a sample is
@@ -163,7 +173,7 @@ func Default() Scenario {
 		},
 		Supply: Supply{Ohms: 0.1},
 		Meter: Meter{
-			Clock:  Clock{PPM: 5, WanderSeconds: 300},
+			Clock: Clock{PPM: 5, WanderSeconds: 300}, Driver: Direct,
 			RateHz: 100, PacketSamples: 4, Kind: "mean", Says: "unknown",
 			Filter: NoFilter, Hold: NoHold,
 			VoltsNoise: 200e-6, AmpsNoise: 100e-6, VoltsCount: 10e-6, AmpsCount: 10e-6,
@@ -331,6 +341,12 @@ func (s *Scenario) check() error {
 	}
 	if s.Meter.Filter != NoFilter && s.Meter.FilterSeconds == 0 {
 		return fmt.Errorf("meter.filter: %s needs meter.filter_seconds", s.Meter.Filter)
+	}
+	if s.Meter.Driver == FNB58 && (s.Meter.RateHz != 100 || s.Meter.PacketSamples != 4) {
+		return fmt.Errorf("meter.driver: a FNB58 has a meter.rate_hz of 100 and a meter.packet_samples of 4")
+	}
+	if s.Meter.Driver == Direct && s.Device != (fnb58.Faults{}) {
+		return fmt.Errorf("device: only a meter behind a driver has faults; set meter.driver")
 	}
 	if f := s.Faults; f.Corrupted+f.Cut+f.Duplicated+f.Merged > 1 {
 		return fmt.Errorf("faults: the probabilities add up to more than 1")

@@ -212,6 +212,14 @@ func (w *World) Target() run.Target { return w.target.Target }
 // Play hands over what the host receives, in the order of its arrival. It may
 // be called once.
 func (w *World) Play(block func(meters.Block) error, line func(run.Line) error) error {
+	return w.play(recorder{
+		begin:  func(meters.Info) error { return nil },
+		block:  block,
+		notice: func(meters.Notice) error { return nil },
+	}, line)
+}
+
+func (w *World) play(to recorder, line func(run.Line) error) error {
 	lines := w.lines
 	until := func(ns int64) error {
 		for len(lines) > 0 && lines[0].HostNs < ns {
@@ -222,17 +230,36 @@ func (w *World) Play(block func(meters.Block) error, line func(run.Line) error) 
 		}
 		return nil
 	}
+	inOrder := to
+	inOrder.block = func(b meters.Block) error {
+		if err := until(b.ArrivalNs); err != nil {
+			return err
+		}
+		return to.block(b)
+	}
+	meter := w.direct
+	if w.s.Meter.Driver == FNB58 {
+		meter = w.drive
+	}
+	if err := meter(inOrder); err != nil {
+		return err
+	}
+	return until(math.MaxInt64)
+}
+
+// direct hands the packets over as the meter took them.
+func (w *World) direct(to recorder) error {
+	if err := to.begin(w.Meter()); err != nil {
+		return err
+	}
 	for _, at := range w.arrivals {
 		volts, amps := w.meter.packet()
 		if at == 0 {
 			continue
 		}
-		if err := until(at); err != nil {
-			return err
-		}
-		if err := block(meters.Block{ArrivalNs: at, Values: [][]float64{volts, amps}}); err != nil {
+		if err := to.block(meters.Block{ArrivalNs: at, Values: [][]float64{volts, amps}}); err != nil {
 			return err
 		}
 	}
-	return until(math.MaxInt64)
+	return nil
 }

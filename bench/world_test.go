@@ -34,6 +34,9 @@ func play1(t testing.TB, s Scenario, seed uint64) recording {
 		last = ns
 	}
 	err = w.Play(func(b meters.Block) error {
+		if b.Len() == 0 {
+			return nil
+		}
 		inOrder(b.ArrivalNs)
 		r.volts = append(r.volts, b.Values[0]...)
 		r.amps = append(r.amps, b.Values[1]...)
@@ -460,13 +463,18 @@ func TestDamagedLines(t *testing.T) {
 }
 
 func TestPlayStopsAtTheFirstError(t *testing.T) {
-	w, err := New(Default(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	full := errors.New("disk full")
-	if err := w.Play(func(meters.Block) error { return full }, func(run.Line) error { return nil }); !errors.Is(err, full) {
-		t.Errorf("a failed write gave %v", err)
+	for _, driver := range []string{Direct, FNB58} {
+		s := Default()
+		s.Meter.Driver = driver
+		w, err := New(s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full, blocks := errors.New("disk full"), 0
+		err = w.Play(func(meters.Block) error { blocks++; return full }, func(run.Line) error { return nil })
+		if !errors.Is(err, full) || blocks != 1 {
+			t.Errorf("%s: a failed write gave %v after %d blocks", driver, err, blocks)
+		}
 	}
 }
 

@@ -34,6 +34,8 @@ type meter struct {
 	left       int64 // impossible samples before it
 	impossible int64 // and after it
 	damaged    int64 // reports
+	short      int64 // interruptions within a segment
+	longest    int64 // of those, host ns
 	lost       error // why the port is of no use any more
 	refused    error // of the last command
 	closed     bool
@@ -106,8 +108,7 @@ func (d *meter) step(kind eventKind, hostNs int64) error {
 				d.refused, refused = err, true
 			}
 		case resume:
-			d.tell(meters.Notice{HostNs: hostNs, Code: meters.Interrupted, Count: 1, GapNs: a.gapNs, Warn: a.gapNs > meters.SegmentGapNs,
-				Text: fmt.Sprintf("the %s sent nothing for %.2f s and was started again", d.info.Model, float64(a.gapNs)/1e9)})
+			d.interrupted(hostNs, a.gapNs)
 		case deliver:
 			err = d.deliver()
 		case hole:
@@ -168,6 +169,18 @@ var unknown = func() (s Sample) {
 	return s
 }()
 
+// interrupted tells of an interruption that ends a segment, and counts others:
+// where the host only reads late, there are many and nothing is missing.
+func (d *meter) interrupted(hostNs, gapNs int64) {
+	if gapNs <= meters.SegmentGapNs {
+		d.short++
+		d.longest = max(d.longest, gapNs)
+		return
+	}
+	d.tell(meters.Notice{HostNs: hostNs, Code: meters.Interrupted, Count: 1, Warn: true, GapNs: gapNs,
+		Text: fmt.Sprintf("the %s sent nothing for %.2f s and was started again", d.info.Model, float64(gapNs)/1e9)})
+}
+
 // hole emits a damaged report, once there are samples that it can follow.
 func (d *meter) hole() error {
 	if !d.begun {
@@ -211,6 +224,9 @@ func (d *meter) conclude() {
 			Text: fmt.Sprintf("%d samples beyond 60 V or 10 A count as not measured", d.impossible)},
 		{Code: meters.BadPackets, Count: d.damaged,
 			Text: fmt.Sprintf("%d reports were damaged on the way; their samples count as not measured", d.damaged)},
+		{Code: meters.Interrupted, Count: d.short,
+			Text: fmt.Sprintf("no report came for more than 0.2 s %d times (%.2f s at most), and the %s was started again; the arrivals show whether samples are missing",
+				d.short, float64(d.longest)/1e9, d.info.Model)},
 	} {
 		if n.Count > 0 {
 			n.HostNs = now

@@ -107,18 +107,16 @@ func (p placer) on(from, to float64) (segment int, x0, x1, u float64, err error)
 	for k, s := range p.segments {
 		a, ua, errA := s.tie.sample(from)
 		b, ub, errB := s.tie.sample(to)
-		if errA != nil || errB != nil {
-			if errA == nil {
-				errA = errB
-			}
+		if errA == nil {
+			errA = errB
+		}
+		switch {
+		case errA == nil && (k == 0 || a >= 0):
+			// Of several segments that reach here, the one that begins last.
+			segment, x0, x1, u, err = k, a, b, math.Max(ua, ub), nil
+		case err != nil && errA != nil:
 			err = errA
-			continue
 		}
-		// Of several segments that reach here, the one that begins last.
-		if k > 0 && a < 0 {
-			continue
-		}
-		segment, x0, x1, u, err = k, a, b, math.Max(ua, ub), nil
 	}
 	return segment, x0, x1, u, err
 }
