@@ -22,8 +22,8 @@ func TestErrors(t *testing.T) {
 		text string
 		want string
 	}{
-		{"unknown format name", Options{From: "xls"}, "time_s,watts\n0,1\n", `f: unknown format "xls" (known: energyrunner, fnirsi, csv)`},
-		{"prose", Options{}, "Dear reader,\nno numbers here\n", `f: none of the known formats (energyrunner, fnirsi, csv): it begins with "Dear reader,"; ` + exampleHeader},
+		{"unknown format name", Options{From: "xls"}, "time_s,watts\n0,1\n", `f: unknown format "xls" (known: energyrunner, fnirsi, csv, cfn)`},
+		{"prose", Options{}, "Dear reader,\nno numbers here\n", `f: none of the known formats (energyrunner, fnirsi, csv, cfn): it begins with "Dear reader,"; ` + exampleHeader},
 		{"gzip", Options{}, "\x1f\x8b\x08\x00rest", `f: compressed (gzip): unpack it first`},
 		{"gzip, format given", Options{From: "csv"}, "\x1f\x8b\x08\x00rest", `f: compressed (gzip): unpack it first`},
 		{"xlsx", Options{}, "PK\x03\x04rest", `f: a zip or Excel file: unpack it, or save it as CSV, first`},

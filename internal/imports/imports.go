@@ -59,7 +59,7 @@ type Format struct {
 }
 
 // Formats lists the formats, the ones that are recognised most surely first.
-var Formats = []Format{energyRunner, fnirsi, csvFormat}
+var Formats = []Format{energyRunner, fnirsi, csvFormat, cfn}
 
 // headBytes is how much of a file Detect sees.
 const headBytes = 4096
