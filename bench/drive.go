@@ -30,6 +30,7 @@ type drive struct {
 
 	info   meters.Info
 	begun  bool  // the segment is open
+	opened bool  // the meter, since the last block
 	failed error // of the recorder
 	packet int64 // the last one that was recorded; -1: none
 	row    int64 // recorded so far, all segments
@@ -93,7 +94,7 @@ func (d *drive) session(port meters.Port) error {
 	// What the bench knows better.
 	own := d.w.Meter()
 	d.info.Stream, d.info.Accuracy, d.info.Sample = own.Stream, own.Accuracy, own.Sample
-	d.begun = false
+	d.begun, d.opened = false, true
 	err = m.Stream(ctx, d.emit)
 	if closing := m.Close(); err == nil {
 		err = closing
@@ -141,15 +142,14 @@ func (d *drive) follow(b meters.Block) {
 	if packet == int64(len(d.w.arrivals))-1 {
 		d.cancel()
 	}
-	if !d.begun {
-		if d.packet >= 0 && b.ArrivalNs-d.lastNs > meters.SegmentGapNs {
-			d.tell(meters.Notice{HostNs: b.ArrivalNs, Code: meters.Interrupted, Count: 1, Warn: true, GapNs: b.ArrivalNs - d.lastNs,
-				Text: fmt.Sprintf("there are no samples for %.2f s; a new segment begins", float64(b.ArrivalNs-d.lastNs)/1e9)})
-		}
+	if gapNs := b.ArrivalNs - d.lastNs; d.opened && d.packet >= 0 {
+		d.tell(meters.Notice{HostNs: b.ArrivalNs, Code: meters.Interrupted, Count: 1, Warn: true, GapNs: gapNs,
+			Text: fmt.Sprintf("there are no samples for %.2f s; a new segment begins", float64(gapNs)/1e9)})
+	}
+	d.opened = false
+	if !d.begun && d.failed == nil {
+		d.failed = d.to.begin(d.info)
 		d.begun = true
-		if d.failed == nil {
-			d.failed = d.to.begin(d.info)
-		}
 	}
 	if d.packet < 0 {
 		first := (packet+1)*fnirsi.ReportSamples - int64(b.Len())

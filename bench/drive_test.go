@@ -75,6 +75,20 @@ func (a analyzed) notes() string {
 	return strings.Join(all, " ")
 }
 
+// rows counts the samples of a segment.
+func (a analyzed) rows(t *testing.T, segment int) (n int64) {
+	t.Helper()
+	for b, err := range a.run.Samples("usb") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Segment == segment {
+			n += int64(b.Rows)
+		}
+	}
+	return n
+}
+
 // A meter behind its bytes and the real driver gives what the bare samples
 // give, but for what it rounds.
 func TestDriverChangesNothing(t *testing.T) {
@@ -122,6 +136,7 @@ func TestFaultsEndInTheRightRun(t *testing.T) {
 		{"fnb58", "", 1, [2]int{0, 0}, [2]int{0, 0}, 5e-4},
 		{"fnb58-faults", "impossible-first:1 bad-packets:7", 1, [2]int{1, 10}, [2]int{0, 0}, 5e-4},
 		{"fnb58-pause", "impossible-first:1 impossible-samples!:1 interrupted:1", 1, [2]int{12, 20}, [2]int{0, 0}, 5e-4},
+		{"fnb58-deaf", "interrupted!:1", 2, [2]int{50, 60}, [2]int{1, 2}, 5e-4},
 		{"fnb58-freeze", "meter-lost!:1 interrupted!:1", 2, [2]int{150, 190}, [2]int{1, 3}, 5e-4},
 		{"fnb58-unplug", "meter-lost!:1 interrupted!:1", 2, [2]int{125, 135}, [2]int{1, 3}, 5e-4},
 		{"fnb58-restless", "", 1, [2]int{0, 0}, [2]int{0, 0}, 5e-4},
@@ -145,6 +160,9 @@ func TestFaultsEndInTheRightRun(t *testing.T) {
 			}
 			if n := len(a.truth.LostPackets); n < c.lost[0] || n > c.lost[1] {
 				t.Errorf("%d packets were lost, want %v", n, c.lost)
+			}
+			if lost := a.truth.LostPackets; c.segments == 2 && lost[0] != a.rows(t, 1) {
+				t.Errorf("packets are missing before row %d, want %d", lost[0], a.rows(t, 1))
 			}
 			excluded := 0
 			for _, w := range a.res.Windows {

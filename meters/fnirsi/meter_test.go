@@ -3,6 +3,7 @@ package fnirsi_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -158,6 +159,47 @@ func TestStream(t *testing.T) {
 				t.Errorf("notices %q, want %q", got, c.notices)
 			}
 		})
+	}
+}
+
+// Damage before the first good sample is no hole, nor is what is no report;
+// every report from then on is kept.
+func TestHoles(t *testing.T) {
+	c, err := meterstest.ReadCapture("testdata/vectors.frames")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale, err := meterstest.ReadCapture("testdata/all-stale.frames")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, info := c.Frames[1].Bytes, c.Frames[0].Bytes
+	bad := append([]byte(nil), good...)
+	bad[5]++
+	var frames []meterstest.Frame
+	for i, b := range [][]byte{stale.Frames[0].Bytes, bad, good, bad, info, good[:20], good} {
+		frames = append(frames, meterstest.Frame{HostNs: (240 + 40*int64(i)) * 1e6, Bytes: b})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	port := &meterstest.Port{Frames: frames, Passed: func(hostNs int64) {
+		if hostNs > 700e6 {
+			cancel()
+		}
+	}}
+	m, err := fnirsi.Driver.Open(ctx, port, meters.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if err := m.Stream(ctx, func(b meters.Block) error {
+		got = append(got, fmt.Sprintf("%d@%d:%v/%d", len(b.Raw), b.ArrivalNs/1e6, b.Values[0], len(b.Values)))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := "64@320:[5 5 5 5]/5 64@360:[NaN NaN NaN NaN]/5 64@0:[]/5 20@0:[]/5 64@480:[5 5 5 5]/5"
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
 	}
 }
 

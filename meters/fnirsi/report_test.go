@@ -76,6 +76,17 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+func TestImpossible(t *testing.T) {
+	for _, c := range []struct {
+		s    Sample
+		want bool
+	}{{Sample{60, 10}, false}, {Sample{60.00001, 0}, true}, {Sample{0, 10.00001}, true}, {Sample{28, 7, 51.84, 0, 6553.5}, false}} {
+		if got := c.s.impossible(); got != c.want {
+			t.Errorf("%v: %v", c.s, got)
+		}
+	}
+}
+
 func TestCommands(t *testing.T) {
 	for c, crc := range map[Command]byte{hello: 0x8e, start: 0x96, proceed: 0x9e} {
 		want := make([]byte, ReportBytes)
