@@ -63,7 +63,7 @@ func (c *Capture) line(fields []string) error {
 		return nil
 	}
 	if len(fields) != 2 {
-		return fmt.Errorf("%q is neither MS HEX nor want COLUMN VALUE...", strings.Join(fields, " "))
+		return fmt.Errorf("%q is neither MS HEX nor want COLUMN and values", strings.Join(fields, " "))
 	}
 	ms, err := strconv.ParseInt(fields[0], 10, 32)
 	if err != nil {
