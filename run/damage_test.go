@@ -196,7 +196,7 @@ func TestCrashAtEveryByte(t *testing.T) {
 		for range c.n {
 			state[c.name]++
 			now[c.name] = w.files[c.name][:state[c.name]]
-			write1(t, dir, c.name, now)
+			grow(t, dir, c.name, now)
 			what := fmt.Sprint("crash with ", state)
 			count++
 			r := w.expect(t, dir, c.name, w.left(state), what)
@@ -227,8 +227,8 @@ func (w *whole) total() int {
 	return n
 }
 
-// write1 puts one file of the state on disk; the others are there.
-func write1(t *testing.T, dir, name string, now map[string]string) {
+// grow puts the last byte of one file on disk; all else is there.
+func grow(t *testing.T, dir, name string, now map[string]string) {
 	if _, err := os.Stat(dir); err != nil {
 		write(t, dir, now)
 		return
