@@ -38,7 +38,7 @@ type Options struct {
 	// clock whose rate changes by 1 ppm within an hour departs by 3 µs from a
 	// line of this length.
 	NodeSeconds float64
-	// ResolutionSeconds is the step of the host times; 1 µs if 0.
+	// ResolutionSeconds is the step of the host times; 0.1 µs if 0.
 	ResolutionSeconds float64
 	// DelaySeconds is the delay that is assumed where fewer than minShown
 	// pairs do not show it; 10 ms if 0.
@@ -53,7 +53,7 @@ func (o Options) withDefaults() Options {
 	}
 	set(&o.MaxRate, 0.02)
 	set(&o.NodeSeconds, 300)
-	set(&o.ResolutionSeconds, 1e-6)
+	set(&o.ResolutionSeconds, 1e-7)
 	set(&o.DelaySeconds, 0.01)
 	return o
 }
@@ -152,11 +152,14 @@ func rateError(pairs []Pair, rate float64, o Options) error {
 		ErrRate, rate, b.HostSeconds-a.HostSeconds, b.SourceSeconds-a.SourceSeconds, o.MaxRate)
 }
 
+// mostSeconds bounds clock readings, 31 years: float64 resolves 0.1 µs there.
+const mostSeconds = 1e9
+
 // sort returns the pairs by source reading; of equal ones the earliest.
 func (m *Map) sort(pairs []Pair) ([]Pair, error) {
 	for i, p := range pairs {
-		if !finite(p.SourceSeconds) || !finite(p.HostSeconds) {
-			return nil, fmt.Errorf("fit clocks: pair %d (%g, %g) is not finite", i, p.SourceSeconds, p.HostSeconds)
+		if !(math.Abs(p.SourceSeconds) <= mostSeconds && math.Abs(p.HostSeconds) <= mostSeconds) {
+			return nil, fmt.Errorf("fit clocks: pair %d (%g s, %g s) is beyond %g s; do not count from an epoch", i, p.SourceSeconds, p.HostSeconds, float64(mostSeconds))
 		}
 	}
 	sorted := slices.Clone(pairs)
