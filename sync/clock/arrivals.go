@@ -19,7 +19,7 @@ const (
 	promptWeight = 1.0 / 256 // of one packet in the share of prompt ones
 	promptLeast  = 1e-2
 	leastPackets = 8       // show a shift, undecided, at the end of a stream
-	mergePackets = 4       // losses closer than this are one
+	mergePackets = 12      // losses closer than this are one
 	pendingMost  = 1 << 16 // packets that wait for a decision, a bound on memory
 	// leastShift is the smallest shift that is seen in arrivals at all, s:
 	// delays of USB and of schedulers vary slowly by about as much.
@@ -174,8 +174,9 @@ func (a *Arrivals) take(p arrival) {
 	}
 }
 
-// start makes a first line of the packets so far, if enough of them are close
-// to it, or at any rate if forced, and takes them again.
+// start makes a first line of the packets so far, if they suffice, or at any
+// rate if forced, and takes them again. Its slope is that of short stretches of
+// the packets, few of which a loss spoils.
 func (a *Arrivals) start(force bool) {
 	pending := a.pending
 	span := a.source(pending[len(pending)-1].row) - a.source(pending[0].row)
@@ -183,53 +184,41 @@ func (a *Arrivals) start(force bool) {
 	for i, p := range pending {
 		pairs[i] = Pair{a.source(p.row), p.host}
 	}
-	a.due = held(pairs, line{slope: 1})
-	near := 0
-	for _, p := range pending {
-		if a.delay(p) < a.threshold() {
-			near++
-		}
-	}
-	enough := span >= startSeconds && near >= confirmPackets || span >= startMost || len(pending) >= pendingMost
-	if !force && !enough {
+	a.due = lineBelow(pairs, hold(middle(pairs, groups/4)))
+	prompt, scatter := a.calmest(pending)
+	enough := span >= startSeconds && prompt*float64(len(pending)) >= confirmPackets
+	if !force && !enough && span < startMost && len(pending) < pendingMost {
 		a.lookAt = len(pending) + len(pending)/8 + 1
 		return
 	}
-	a.started, a.startSpan, a.scatter = true, span, a.quarterScatter(pending)
-	a.prompt = max(float64(near)/float64(len(pending)), promptLeast)
+	a.started, a.startSpan, a.scatter, a.prompt = true, span, scatter, max(prompt, promptLeast)
 	a.pending, a.lookAt = nil, 0
 	for _, p := range pending {
 		a.take(p)
 	}
 }
 
-// quarterScatter is how far the lower quarter of delays reaches above the
-// smallest, within the calmest quarter of the packets.
-func (a *Arrivals) quarterScatter(pending []arrival) float64 {
-	least := math.Inf(1)
+// calmest returns, of the quarter of the packets with least scatter, the share
+// of packets that come less than the threshold after the first, and how far
+// the lower quarter of their delays reaches above the smallest.
+func (a *Arrivals) calmest(pending []arrival) (prompt, scatter float64) {
+	scatter = math.Inf(1)
 	for i := range 4 {
 		var delays []float64
 		for _, p := range pending[i*len(pending)/4 : (i+1)*len(pending)/4] {
 			delays = append(delays, a.delay(p))
 		}
-		if len(delays) > 0 {
-			slices.Sort(delays)
-			least = min(least, delays[len(delays)/4]-delays[0])
+		slices.Sort(delays)
+		if n := len(delays); n > 0 && delays[n/4]-delays[0] < scatter {
+			near, _ := slices.BinarySearch(delays, delays[0]+a.threshold())
+			prompt, scatter = float64(near)/float64(n), delays[n/4]-delays[0]
 		}
 	}
-	return least
+	return prompt, scatter
 }
 
-// held is the line below pairs, its slope held within what a nominal rate may
-// be off; that of old where the pairs are too few.
-func held(pairs []Pair, old line) line {
-	slope := old.slope
-	if len(pairs) >= 2 {
-		l, _ := below(pairs)
-		slope = min(max(l.slope, 1-nominalRate), 1+nominalRate)
-	}
-	return lineBelow(pairs, slope)
-}
+// hold keeps a slope within what a nominal rate may be off.
+func hold(slope float64) float64 { return min(max(slope, 1-nominalRate), 1+nominalRate) }
 
 // lineBelow is the highest line of a given slope below pairs.
 func lineBelow(pairs []Pair, slope float64) line {
@@ -261,11 +250,12 @@ func (a *Arrivals) settle(p arrival) {
 // foresee renews the line on which packets are due.
 func (a *Arrivals) foresee() {
 	points := a.recent.points
-	if points[len(points)-1].SourceSeconds-points[0].SourceSeconds < a.startSpan {
+	if len(points) < 2 || points[len(points)-1].SourceSeconds-points[0].SourceSeconds < a.startSpan {
 		a.due = lineBelow(points, a.due.slope)
 		return
 	}
-	a.due = held(points, a.due)
+	l, _ := below(points)
+	a.due = lineBelow(points, hold(l.slope))
 }
 
 // decide makes a gap of the shift of the pending packets once they have waited
@@ -342,7 +332,7 @@ func (a *Arrivals) book(last int, undecided bool) {
 	a.dueAtGap = a.due
 	// The first packets may belong before the loss; counted after it they would
 	// seem early, and bend the envelope.
-	for _, p := range pending[i+mergePackets:] {
+	for _, p := range pending[min(i+mergePackets, len(pending)):] {
 		a.take(p)
 	}
 }

@@ -100,10 +100,10 @@ func dropEarly(pairs []Pair) []Pair {
 	if len(pairs) < minJudged {
 		return pairs
 	}
-	l := middle(pairs)
+	slope := middle(pairs, groups)
 	delays := make([]float64, len(pairs))
 	for i, p := range pairs {
-		delays[i] = p.HostSeconds - l.at(p.SourceSeconds)
+		delays[i] = p.HostSeconds - slope*p.SourceSeconds
 	}
 	ranked := slices.Sorted(slices.Values(delays))
 	median, quartile := ranked[len(ranked)/2], ranked[len(ranked)/4]
@@ -120,10 +120,14 @@ func dropEarly(pairs []Pair) []Pair {
 	return kept
 }
 
-// middle is a line through the middle of pairs: the median slope between
-// groups of them (Theil and Sen), each represented by its median delay.
-func middle(pairs []Pair) line {
-	const groups = 64
+// groups is into how many groups middle divides pairs.
+const groups = 64
+
+// middle is the slope of a line through the middle of pairs: the median slope
+// between groups of them (Theil and Sen), each represented by its median
+// delay and compared with those at most apart groups away. It is 1 for fewer
+// than two pairs.
+func middle(pairs []Pair, apart int) float64 {
 	var mids []Pair
 	n := min(groups, len(pairs))
 	for i := range n {
@@ -136,12 +140,15 @@ func middle(pairs []Pair) line {
 	}
 	var slopes []float64
 	for i, a := range mids {
-		for _, b := range mids[:i] {
+		for _, b := range mids[max(0, i-apart):i] {
 			if dx := a.SourceSeconds - b.SourceSeconds; dx != 0 {
 				slopes = append(slopes, (a.HostSeconds-b.HostSeconds)/dx)
 			}
 		}
 	}
+	if len(slopes) == 0 {
+		return 1
+	}
 	slices.Sort(slopes)
-	return line{slope: slopes[len(slopes)/2]}
+	return slopes[len(slopes)/2]
 }
