@@ -77,7 +77,7 @@ type Arrivals struct {
 	due             line // arrival after the smallest delay, over source seconds
 	dueAtGap        line // due when the last gap was found
 	started         bool
-	scatter         float64 // of the delays, s: shorter shifts cannot be told from them
+	scatter         float64 // of the delays where it hides packets, s
 	startSpan       float64 // source seconds that the first line rests on
 	pending         []arrival
 	lookAt          int     // number of pending packets at which to decide next
@@ -191,16 +191,19 @@ func (a *Arrivals) start(force bool) {
 		a.lookAt = len(pending) + len(pending)/8 + 1
 		return
 	}
-	a.started, a.startSpan, a.scatter, a.prompt = true, span, scatter, max(prompt, promptLeast)
+	a.started, a.startSpan, a.prompt = true, span, max(prompt, promptLeast)
+	if scatter > a.quantum() {
+		a.scatter = scatter // single packets do not stand out
+	}
 	a.pending, a.lookAt = nil, 0
 	for _, p := range pending {
 		a.take(p)
 	}
 }
 
-// calmest returns, of the quarter of the packets with least scatter, the share
-// of packets that come less than the threshold after the first, and how far
-// the lower quarter of their delays reaches above the smallest.
+// calmest returns, of the quarter of the packets whose delays scatter least,
+// the share of packets that come less than the threshold after the first, and
+// how far the median delay lies above the smallest.
 func (a *Arrivals) calmest(pending []arrival) (prompt, scatter float64) {
 	scatter = math.Inf(1)
 	for i := range 4 {
@@ -209,9 +212,9 @@ func (a *Arrivals) calmest(pending []arrival) (prompt, scatter float64) {
 			delays = append(delays, a.delay(p))
 		}
 		slices.Sort(delays)
-		if n := len(delays); n > 0 && delays[n/4]-delays[0] < scatter {
+		if n := len(delays); n > 0 && delays[n/2]-delays[0] < scatter {
 			near, _ := slices.BinarySearch(delays, delays[0]+a.threshold())
-			prompt, scatter = float64(near)/float64(n), delays[n/4]-delays[0]
+			prompt, scatter = float64(near)/float64(n), delays[n/2]-delays[0]
 		}
 	}
 	return prompt, scatter
