@@ -12,12 +12,13 @@ import (
 const (
 	confirmSeconds = 1.5
 	confirmPackets = 24
-	settleSeconds  = 1.0 // of these, the last two thirds only confirm the rest
+	settleSeconds  = 1.0 // the last second and two thirds of the packets only confirm the rest
 	// confirmDoubt is -ln of the probability that all packets are late by
 	// chance while a shift is confirmed.
 	confirmDoubt = 14
 	promptWeight = 1.0 / 256 // of one packet in the share of prompt ones
 	promptLeast  = 1e-2
+	sameSteps    = 8       // show the size of packets
 	leastPackets = 8       // show a shift, undecided, at the end of a stream
 	mergePackets = 12      // losses closer than this are one
 	pendingMost  = 1 << 16 // packets that wait for a decision, a bound on memory
@@ -65,7 +66,8 @@ type Gap struct {
 type Arrivals struct {
 	rateHz     float64
 	packetRows int64
-	firstSteps [2]int64 // from which the packet size is learnt
+	step       int64 // rows from packet to packet, as long as they agree
+	steps      int   // how many did
 
 	packets, disordered int64
 	lastRow             int64
@@ -119,16 +121,19 @@ func (a *Arrivals) Add(row int64, hostSeconds float64) {
 }
 
 // learnSize takes the size of packets from the stream where nobody stated it:
-// the first two steps must agree, otherwise a loss may be any number of rows.
+// the first sameSteps steps must agree, otherwise a loss may be any number of
+// rows.
 func (a *Arrivals) learnSize(step int64) {
-	switch {
-	case a.packetRows > 0:
-	case a.firstSteps[0] == 0:
-		a.firstSteps[0] = step
-	case a.firstSteps[0] == step:
-		a.packetRows = step
-	default:
+	if a.packetRows > 0 {
+		return
+	}
+	if a.steps > 0 && step != a.step {
 		a.packetRows = 1
+		return
+	}
+	a.step = step
+	if a.steps++; a.steps == sameSteps {
+		a.packetRows = step
 	}
 }
 

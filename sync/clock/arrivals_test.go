@@ -141,10 +141,15 @@ func TestLossesAreFound(t *testing.T) {
 func TestJitterAbovePackets(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	s := stream{rng: rand.New(rand.NewPCG(seed, 1)), rateHz: 100, packetRows: 1, jitter: uniformJitter(40e-3), ppm: 300}
-	a := follow(t, &s, 200_000)
-	if n := len(a.Gaps()); n > 10 {
-		t.Errorf("%d gaps in a stream without losses", n)
+	for i := range uint64(10) {
+		s := stream{rng: rand.New(rand.NewPCG(seed, i)), rateHz: 100, packetRows: 1, jitter: uniformJitter(40e-3), ppm: 300}
+		a := follow(t, &s, 50_000)
+		if n := len(a.Gaps()); n > 5 {
+			t.Errorf("%d gaps in a stream without losses", n)
+		}
+		if r := a.Resolution(); r < 10e-3 || r > 40e-3 {
+			t.Errorf("losses from %g s on are said to show", r)
+		}
 	}
 }
 
@@ -227,6 +232,49 @@ func TestSlowDrainIsTakenBack(t *testing.T) {
 	}
 	if y, _, err := m.Host(22); err != nil || math.Abs(y-27) > 1e-3 {
 		t.Errorf("22 s is %g s, %v", y, err)
+	}
+}
+
+// While the host stalls, its buffer keeps the oldest 64 packets, which then
+// arrive at once.
+func TestLossInAStall(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	a := newArrivals(t, 100, 4)
+	row := feed(a, rng, 0, 500, 0)
+	for range 64 {
+		row += 4
+		a.Add(row, 5+600*0.04)
+	}
+	feed(a, rng, 600, 1000, row)
+	a.Close()
+	want := []Gap{{From: 2004, Row: row, Rows: 144, HostSeconds: 29}}
+	if got := a.Gaps(); len(got) != 1 || got[0].Rows != 144 || got[0].From != 2004 || got[0].Row < row-4 || got[0].Row > row+4 {
+		t.Errorf("%+v, want about %+v", got, want)
+	}
+}
+
+// Two stalls in a row look like a lasting shift until the second one is over.
+func TestStallAfterStall(t *testing.T) {
+	for second := 560; second < 620; second++ {
+		rng := rand.New(rand.NewPCG(1, 1))
+		a := newArrivals(t, 100, 4)
+		row := feed(a, rng, 0, 500, 0)
+		for i := 500; i < second; i++ {
+			row += 4
+			host := 5 + 540*0.04
+			if i >= 539 { // one packet short of the level before
+				host = 5 + float64(second)*0.04
+			}
+			a.Add(row, host)
+		}
+		if gaps := a.Gaps(); len(gaps) != 0 {
+			t.Errorf("second stall until packet %d: %+v", second, gaps)
+		}
+		feed(a, rng, second, 1000, row)
+		a.Close()
+		if gaps := a.Gaps(); len(gaps) != 0 {
+			t.Errorf("second stall until packet %d: %+v at the end", second, gaps)
+		}
 	}
 }
 

@@ -299,17 +299,24 @@ func (m *Map) value(x float64) float64 {
 	return a.y + share*(b.y-a.y)
 }
 
-// doubt is the standard uncertainty of value.
+// doubt is the standard uncertainty of value: of the pieces, and of what a
+// clock of constant curvature would depart from them. A piece of length l lies
+// up to change*l/8 off its middle where the slope changes by change from one
+// piece to the next, and d beyond it the departure has grown by change*d²/2l.
 func (m *Map) doubt(x float64) float64 {
 	i, j, share := m.around(x)
 	a, b := m.pieces[i], m.pieces[j]
-	if i == j {
+	if len(m.pieces) == 1 {
 		return math.Hypot(a.u, (x-a.x)*a.uSlope)
 	}
-	// A curve of constant curvature departs from its chord by at most the
-	// change of slope times the length, over eight.
-	bow := 4 * share * (1 - share) * m.bend(i, j) * (b.x - a.x) / 8
-	return math.Hypot((1-share)*a.u+share*b.u, bow)
+	if i < j {
+		length := b.x - a.x
+		return math.Hypot((1-share)*a.u+share*b.u, m.bend(i, j)*length/8)
+	}
+	i = min(i, len(m.pieces)-2)
+	length := m.pieces[i+1].x - m.pieces[i].x
+	d := x - a.x
+	return math.Hypot(math.Hypot(a.u, d*a.uSlope), m.bend(i, i+1)*(length/8+d*d/(2*length)))
 }
 
 // bend is the larger change of slope at the ends of the chord from piece i to
@@ -317,7 +324,7 @@ func (m *Map) doubt(x float64) float64 {
 func (m *Map) bend(i, j int) float64 {
 	chord := func(i, j int) float64 {
 		if i < 0 || j == len(m.pieces) {
-			return math.NaN()
+			return math.NaN() // never larger
 		}
 		return (m.pieces[j].y - m.pieces[i].y) / (m.pieces[j].x - m.pieces[i].x)
 	}

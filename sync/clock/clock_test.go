@@ -161,6 +161,29 @@ func TestWanderIsFollowed(t *testing.T) {
 	}
 }
 
+// Where a clock bends more than the pieces follow, the doubt says so.
+func TestDoubtOfABend(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	truth := func(x float64) float64 { return x + 5e-3*math.Sin(x/600) }
+	var pairs []Pair
+	for x := 0.0; x < 20_000; x++ {
+		pairs = append(pairs, Pair{x, truth(x) + rng.Float64()*1e-6})
+	}
+	m := mustFit(t, pairs, Options{})
+	var ratios []float64
+	for x := 1000.0; x < 19_000; x += 10 {
+		y, u, err := m.Host(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratios = append(ratios, (y-truth(x))/u)
+	}
+	mean, sd := spread(ratios)
+	if rms := math.Hypot(mean, sd); rms > 2 || rms < 0.2 {
+		t.Errorf("error/u is %.2f ± %.2f", mean, sd)
+	}
+}
+
 // Pairs that are too early are thrown out, wherever they are; late ones do no
 // harm.
 func TestEarlyAndLatePairs(t *testing.T) {
