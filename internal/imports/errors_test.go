@@ -75,7 +75,7 @@ func TestErrors(t *testing.T) {
 		{"dates and numbers", Options{}, "time_s,watts\n0,1\n2026-01-31T12:00:00Z,1\n", `f:3:1: numbers and dates are mixed in the time column`},
 
 		{"fnirsi without volts", Options{}, "\ntimestamp sample_in_packet current_A\n1.0 0 0.1\n", `f: the header ("timestamp", "sample_in_packet", "current_A") has no column for volts`},
-		{"fnirsi without header", Options{From: "fnirsi"}, "time_s,watts\n0,1\n", `f: the header ("time_s", "watts") has no column for packet; want timestamp sample_in_packet voltage_V current_A ...`},
+		{"fnirsi without header", Options{From: "fnirsi"}, "time_s,watts\n0,1\n", `f: the header ("time_s", "watts") has no column for packet; want timestamp, sample_in_packet, voltage_V, current_A and more`},
 		{"fnirsi packet index", Options{}, fnirsiHeader + "1671208326.775 4 5 0.1 3 0 28 0 0\n", `f:2:16: sample_in_packet "4" is not 0 to 3`},
 		{"fnirsi number", Options{}, fnirsiHeader + "1671208326.775 0 5 0,1 3 0 28 0.005 0.001\n1671208326.785 1 5.1 0.1 3 0 28 0 0\n", `f:2:20: "0,1" mixes decimal points and decimal commas, or has thousands separators; export the file with plain decimals`},
 		{"fnirsi stamp", Options{}, fnirsiHeader + "soon 0 5 0.1 3 0 28 0 0\n", `f:2:1: "soon" is not a number`},
@@ -102,6 +102,7 @@ func TestMarksErrors(t *testing.T) {
 		{"decimal comma", "1,5 @jm ok\n", `m:1:1: "1,5" is no host time in seconds; a line is a time, a tab or space, and the line as received`},
 		{"huge time", "1e40 @jm ok\n", `m:1:1: time "1e40" is too large`},
 		{"long line", "1.5 " + strings.Repeat("x", maxLine) + "\n", "m:1: the line is longer than 65536 bytes; is this a text file?"},
+		{"before the samples", "0.5 @jm ok\n", "m: marks from 0.5 s to 0.5 s and samples from 1 s to 3.5 s do not overlap; both must count on one clock (since 1970, or since one start)"},
 		{"other clock", "1700000000.25 @jm ok\n1700000001 @jm ok\n", "m: marks from 1700000000.25 s to 1700000001 s and samples from 1 s to 3.5 s do not overlap; both must count on one clock (since 1970, or since one start)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
