@@ -136,7 +136,7 @@ func TestFaultsEndInTheRightRun(t *testing.T) {
 		{"fnb58", "", 1, [2]int{0, 0}, [2]int{0, 0}, 5e-4},
 		{"fnb58-faults", "impossible-first:1 bad-packets:7", 1, [2]int{1, 10}, [2]int{0, 0}, 5e-4},
 		{"fnb58-pause", "impossible-first:1 impossible-samples!:1 interrupted:1", 1, [2]int{12, 20}, [2]int{0, 0}, 5e-4},
-		{"fnb58-deaf", "interrupted!:1", 2, [2]int{50, 60}, [2]int{1, 2}, 5e-4},
+		{"fnb58-deaf", "interrupted!:1 impossible-first:1 impossible-samples!:1", 2, [2]int{50, 60}, [2]int{1, 2}, 5e-4},
 		{"fnb58-freeze", "meter-lost!:1 interrupted!:1", 2, [2]int{150, 190}, [2]int{1, 3}, 5e-4},
 		{"fnb58-unplug", "meter-lost!:1 interrupted!:1", 2, [2]int{125, 135}, [2]int{1, 3}, 5e-4},
 		{"fnb58-restless", "", 1, [2]int{0, 0}, [2]int{0, 0}, 5e-4},
