@@ -46,11 +46,11 @@ func (w *World) drive(to recorder) error {
 	for port := d.device.Open(); port != nil; port = d.replug() {
 		err := d.session(port)
 		if d.failed != nil || err == nil {
-			return d.failed
+			break
 		}
 		d.tell(meters.Notice{HostNs: d.device.HostNs(), Code: "meter-lost", Count: 1, Warn: true, Text: err.Error()})
 	}
-	if d.packet < 0 {
+	if d.failed == nil && d.packet < 0 {
 		return fmt.Errorf("drive %s: %w", w.truth.Target, meters.ErrNoSamples)
 	}
 	return d.failed

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/joulemark/joulemark/analysis"
+	"github.com/joulemark/joulemark/bench/fnb58"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/meters/fnirsi"
 	"github.com/joulemark/joulemark/run"
@@ -254,13 +255,19 @@ func TestDrivenBytes(t *testing.T) {
 
 // A meter that never sends anything makes no run.
 func TestDeadMeter(t *testing.T) {
-	s := Default()
-	s.Plan.Windows, s.Meter.Driver, s.Device.UnplugSeconds, s.Device.AbsentSeconds = 1, FNB58, 0.01, 86400
-	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := Play(s, 1, dir); !errors.Is(err, meters.ErrNoSamples) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := os.Lstat(dir); err == nil {
-		t.Error("a run was left behind")
+	for name, faults := range map[string]fnb58.Faults{
+		"unplugged": {UnplugSeconds: 0.01, AbsentSeconds: 86400},
+		"deaf":      {PauseSeconds: 0.01, DeafSeconds: 86400},
+	} {
+		s := Default()
+		s.Plan.Ops, s.Plan.Windows, s.Plan.WindowSeconds = []string{"Ed25519/sign"}, 1, 1
+		s.Meter.Driver, s.Device = FNB58, faults
+		dir := filepath.Join(t.TempDir(), "run")
+		if _, err := Play(s, 1, dir); !errors.Is(err, meters.ErrNoSamples) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%s: a run was left behind", name)
+		}
 	}
 }
