@@ -304,15 +304,44 @@ func (g *group) sharedTerms(t *align.Timeline, b Baseline, total float64) []Term
 			step += math.Abs(p.stepWatts)
 		}
 	}
-	if cut == 0 {
-		return nil
+	var terms []Term
+	if u := g.sharedBrackets() / total; u > 0 {
+		terms = append(terms, Term{Name: "shared idle", U: Num(u), Type: "A", Shared: true,
+			Source: "scatter within the idle time that neighbouring windows of this operation share"})
 	}
-	// A window cut at its marks loses what stands beyond them, and never gains:
-	// at both edges a misplacement by u, and the tails of a response whose mean
-	// absolute deviation is about a quarter of its 10-90 % time.
-	u := step * math.Hypot(t.Offset.U, t.Offset.ResponseSeconds/4) / total
-	return []Term{{Name: "window edges", U: Num(u), Type: "B", Shared: true,
-		Source: "step of power x doubt of the offset and tails of the response: the windows have no quiet zones, or too short ones"}}
+	if cut > 0 {
+		// A window cut at its marks loses what stands beyond them, and never
+		// gains: at both edges a misplacement by u, and the tails of a response
+		// whose mean absolute deviation is about a quarter of its 10-90 % time.
+		u := step * math.Hypot(t.Offset.U, t.Offset.ResponseSeconds/4) / total
+		terms = append(terms, Term{Name: "window edges", U: Num(u), Type: "B", Shared: true,
+			Source: "step of power x doubt of the offset and tails of the response: the windows have no quiet zones, or too short ones"})
+	}
+	return terms
+}
+
+// sharedBrackets is the standard uncertainty, in J of all windows together,
+// that their scatter does not show because neighbours share idle time: an error
+// of the level between two windows moves both the same way, by its weight times
+// the time over which idle is subtracted.
+func (g *group) sharedBrackets() float64 {
+	variance, brackets := 0.0, 0.0
+	for _, p := range g.pulses {
+		if !math.IsNaN(p.afterVariance) {
+			variance += p.afterVariance
+			brackets++
+		}
+	}
+	covariance := 0.0
+	for i := 1; i < len(g.pulses); i++ {
+		if a, b := g.pulses[i-1], g.pulses[i]; b.index == a.index+1 {
+			covariance += 2 * a.after * a.long * b.before * b.long
+		}
+	}
+	if brackets == 0 {
+		return 0
+	}
+	return math.Sqrt(covariance * variance / brackets)
 }
 
 // limit is a rectangular limit of the meter, as half width of the result.

@@ -56,6 +56,13 @@ type pulse struct {
 	short                 bool    // quiet zones too short for the whole guard
 	oneSided              bool    // only one bracket of idle
 	inferred              bool    // idle was inferred, not stated
+
+	index         int     // of the window in the time line
+	long          float64 // s, over which idle was subtracted
+	before, after float64 // weights of the two brackets in the idle level
+	// afterVariance is the variance of the level of the bracket after the
+	// window, W^2, from the difference of its halves; NaN without a bracket.
+	afterVariance float64
 }
 
 // measurer turns windows of one time line into pulses.
@@ -98,7 +105,7 @@ func (m *measurer) measure(i int) (pulse, error) {
 	w := &m.t.Windows[i]
 	inside := m.t.Between(w.Segment, w.From, w.To)
 	rate := m.t.Rate(w.Segment)
-	p := pulse{seconds: w.Seconds, coverage: inside.Seconds / ((w.To - w.From) * rate)}
+	p := pulse{index: i, seconds: w.Seconds, afterVariance: math.NaN(), coverage: inside.Seconds / ((w.To - w.From) * rate)}
 	if !(p.coverage >= minCoverage) {
 		return p, fmt.Errorf("samples cover %.0f %% of it, less than %.0f %%", 100*math.Max(0, p.coverage), 100*minCoverage)
 	}
@@ -114,6 +121,7 @@ func (m *measurer) measure(i int) (pulse, error) {
 	p.inferred = anyInferred(before) || anyInferred(after)
 	near := func(q []align.Quiet) idleLevel { return m.level(q, w) }
 	b, a := near(before), near(after)
+	p.afterVariance = m.variance(after)
 	mid := (w.From + w.To) / 2
 	var idle idleLevel
 	switch {
@@ -122,11 +130,11 @@ func (m *measurer) measure(i int) (pulse, error) {
 	case b.seconds > 0 && a.seconds > 0:
 		f := (mid - b.centre) / (a.centre - b.centre)
 		idle = idleLevel{watts: b.watts + f*(a.watts-b.watts), amps: b.amps + f*(a.amps-b.amps), volts: b.volts + f*(a.volts-b.volts)}
-		p.idleStep = a.watts - b.watts
+		p.idleStep, p.before, p.after = a.watts-b.watts, 1-f, f
 	case b.seconds > 0:
-		idle, p.oneSided, p.idleStep = b, true, math.NaN()
+		idle, p.oneSided, p.idleStep, p.before = b, true, math.NaN(), 1
 	case a.seconds > 0:
-		idle, p.oneSided, p.idleStep = a, true, math.NaN()
+		idle, p.oneSided, p.idleStep, p.after = a, true, math.NaN(), 1
 	default:
 		return p, fmt.Errorf("no idle time beside it")
 	}
@@ -137,7 +145,7 @@ func (m *measurer) measure(i int) (pulse, error) {
 	p.cut = w.Pre == 0 || w.Post == 0
 	p.short = !p.cut && (gPre < m.guard || gPost < m.guard)
 	whole := m.t.Between(w.Segment, w.From-gPre, w.To+gPost)
-	long := (w.To - w.From + gPre + gPost) * rate
+	p.long = (w.To - w.From + gPre + gPost) * rate
 	// What is missing inside the window had the window's mean power; what is
 	// missing in the guards was idle.
 	missing := (1 - p.coverage) * (w.To - w.From) * rate
@@ -146,7 +154,7 @@ func (m *measurer) measure(i int) (pulse, error) {
 	p.net = whole.Joules - idle.watts*whole.Seconds + mean*missing
 	p.netCoulomb = whole.Coulomb - idle.amps*whole.Seconds + (inside.Coulomb/inside.Seconds-idle.amps)*missing
 	p.netWebers = whole.Webers - idle.volts*whole.Seconds + (inside.Webers/inside.Seconds-idle.volts)*missing
-	if covered < minCoverage*long {
+	if covered < minCoverage*p.long {
 		return p, fmt.Errorf("samples cover too little of its quiet zones")
 	}
 	p.idle = idle.watts
@@ -164,9 +172,9 @@ func (m *measurer) guards(w *align.Window) (pre, post float64) {
 	return math.Min(m.guard, w.Pre), math.Min(m.guard, w.Post)
 }
 
-// brackets returns the quiet stretches that belong to window i: on each side
-// up to the middle of the gap to the next window, so that no idle time serves
-// two windows and their errors stay independent.
+// brackets returns the quiet stretches that tell the idle level of window i: on
+// each side as far as the next window. The idle time between two windows serves
+// both; what that does to the doubt is a term of its own.
 func (m *measurer) brackets(i int) (before, after []align.Quiet) {
 	w := &m.t.Windows[i]
 	gPre, gPost := m.guards(w)
@@ -176,10 +184,10 @@ func (m *measurer) brackets(i int) (before, after []align.Quiet) {
 	reach := math.Max(minBracketReach, bracketReach*(w.To-w.From))
 	from, to := w.From-reach, w.To+reach
 	if p, ok := m.neighbour(i, -1); ok {
-		from = math.Max(from, (p.To+w.From)/2)
+		from = math.Max(from, p.To)
 	}
 	if n, ok := m.neighbour(i, +1); ok {
-		to = math.Min(to, (n.From+w.To)/2)
+		to = math.Min(to, n.From)
 	}
 	before = m.clip(w, from, w.From-gPre)
 	after = m.clip(w, w.To+gPost, to)
@@ -259,4 +267,23 @@ func (m *measurer) level(q []align.Quiet, w *align.Window) idleLevel {
 		return idleLevel{watts: nan, amps: nan, volts: nan}
 	}
 	return idleLevel{sum.Watts(), sum.Coulomb / sum.Seconds, sum.Webers / sum.Seconds, centre / sum.Seconds, sum.Seconds}
+}
+
+// variance estimates the variance of the mean level of a bracket, W^2, from
+// the difference of its two halves; NaN where it has none.
+func (m *measurer) variance(q []align.Quiet) float64 {
+	total := 0.0
+	for _, s := range q {
+		total += s.To - s.From
+	}
+	var first, second align.Sums
+	left := total / 2
+	for _, s := range q {
+		mid := math.Min(s.To, s.From+left)
+		left -= mid - s.From
+		first = first.Plus(m.t.Between(s.Segment, s.From, mid))
+		second = second.Plus(m.t.Between(s.Segment, mid, s.To))
+	}
+	d := first.Watts() - second.Watts()
+	return d * d / 4
 }
