@@ -46,7 +46,7 @@ type StreamReport struct {
 }
 
 // OK reports whether nothing is damaged or missing.
-func (r *Report) OK() bool { return r.DamageCount == 0 }
+func (r Report) OK() bool { return r.DamageCount == 0 }
 
 // Check reads everything again and verifies it: each record's CRC, each
 // checkpoint, the form and the number of rows of each batch, and that no bytes
@@ -135,7 +135,7 @@ func (v *verifier) checkpoint(c *Checkpoint) {
 		v.tracks[key] = t
 	}
 	if c.Segment > t.segment {
-		v.end(t, false)
+		v.end(t)
 	}
 	b, gap, err := t.take(c)
 	if gap != nil {
@@ -180,9 +180,8 @@ func (v *verifier) batchOf(t *track, c *Checkpoint, b []byte, s *StreamReport) (
 func (v *verifier) ends() {
 	for _, s := range v.run.Streams {
 		for _, kind := range []StreamKind{SampleData, ArrivalData, RawData} {
-			t := v.tracks[trackKey{s.Stream, kind}]
-			if t != nil {
-				v.end(t, v.run.Closing != nil && t.segment == s.Segments[len(s.Segments)-1].Segment)
+			if t := v.tracks[trackKey{s.Stream, kind}]; t != nil {
+				v.end(t)
 			}
 		}
 	}
@@ -199,9 +198,20 @@ func (v *verifier) ends() {
 	}
 }
 
+// endedInOrder reports whether a segment was ended by its writer: it was there
+// when the run was closed, or when the stream went on.
+func (v *verifier) endedInOrder(t *track) bool {
+	segs := t.stream.Segments
+	i := slices.IndexFunc(segs, func(s Segment) bool { return s.Segment == t.segment })
+	if i == len(segs)-1 {
+		return v.run.Closing != nil && segs[i].Part == int(v.run.Counts["resume"])
+	}
+	return segs[i].Part == segs[i+1].Part
+}
+
 // end looks at what follows the last checkpoint of a segment, and closes its
 // file. A segment that ended in order has the mark of the end there.
-func (v *verifier) end(t *track, inOrder bool) {
+func (v *verifier) end(t *track) {
 	if t.file == nil {
 		return
 	}
@@ -221,7 +231,7 @@ func (v *verifier) end(t *track, inOrder bool) {
 	switch {
 	case t.refused || rest < 0: // told already
 	case t.kind != RawData && rest == int64(len(eos)) && bytes.Equal(tail, eos):
-	case t.kind != RawData && rest == 0 && inOrder:
+	case t.kind != RawData && rest == 0 && v.endedInOrder(t):
 		v.run.damage(Damage{File: name, Offset: t.end, What: "no end mark", Tail: true})
 	case rest > 0:
 		v.run.damage(Damage{File: name, Offset: t.end,

@@ -257,7 +257,7 @@ func (t *track) arrivals(c *Checkpoint, b []byte, list []Arrival) ([]Arrival, er
 			if err := checkNs(times[i]); err != nil {
 				return err
 			}
-			list = append(list, Arrival{Segment: c.Segment, Row: int64(row), HostNs: times[i]})
+			list = append(list, Arrival{c.Segment, c.Row + int64(i), int64(row), times[i]})
 		}
 		return nil
 	})

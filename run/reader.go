@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"syscall"
 
 	"github.com/joulemark/joulemark/meters"
 )
@@ -215,7 +214,7 @@ func (r *Run) scan(want func(kind string) bool, yield func(Record, []byte, error
 		return
 	}
 	defer f.Close()
-	lines := lineReader{r: bufio.NewReaderSize(f, 1<<16)}
+	lines := lineReader{r: bufio.NewReaderSize(f, 1<<14)}
 	part := 0
 	var held *DamageError
 	for {
@@ -269,10 +268,10 @@ func (r *Run) scan(want func(kind string) bool, yield func(Record, []byte, error
 }
 
 func (r *Run) openLog() (*os.File, error) {
-	root, err := os.OpenRoot(r.Dir)
-	if errors.Is(err, syscall.ENOTDIR) {
+	if info, err := os.Stat(r.Dir); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("%w: not a folder", ErrNotRun)
 	}
+	root, err := os.OpenRoot(r.Dir)
 	if err != nil {
 		return nil, err
 	}

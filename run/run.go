@@ -198,6 +198,7 @@ type Batch struct {
 // arrived at HostNs.
 type Arrival struct {
 	Segment int
+	Index   int64 // of the arrival, within the segment
 	Row     int64
 	HostNs  int64
 }

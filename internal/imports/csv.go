@@ -26,20 +26,12 @@ func detectCSV(head []byte, path string) string {
 		return ""
 	}
 	head = bytes.TrimPrefix(head, []byte(utf8BOM))
-	var seen []string
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimLeft(bytes.TrimSpace(line), "# \t")
 		if len(line) == 0 {
 			continue
 		}
-		seen = seen[:0]
-		row, _ := split(nil, []byte(text(line)), separator(text(line), nil))
-		for _, f := range row {
-			if c := parseColumn(string(f.text)); c.quantity != "" && !slices.Contains(seen, c.quantity) {
-				seen = append(seen, c.quantity)
-			}
-		}
-		if len(seen) > 0 {
+		if seen := quantitiesOf(text(line)); len(seen) > 0 {
 			return "a header that names " + strings.Join(seen, ", ")
 		}
 		if line[0] >= '0' && line[0] <= '9' {
@@ -165,8 +157,7 @@ func (t *table) stamp(c *column) (ns int64, iso bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	// Times count in powers of ten of a second, so they stay exact.
-	ns, err = d.nanos(int(math.Round(math.Log10(c.scale))))
+	ns, err = d.nanos(c.exp)
 	if err != nil {
 		return 0, false, posError(t.name, t.line, f.at, "time %q %v", clip(f.text), err)
 	}
@@ -227,10 +218,10 @@ func scanTimes(t *table, p csvPlan) (timeLine, error) {
 		l.lastNs = ns
 		l.rows++
 	}
-	if l.rows < 2 || low > high || l.lastNs == l.firstNs {
+	period := float64(l.lastNs-l.firstNs) / float64(l.rows-1)
+	if l.rows < 2 || !(period > 0 && low <= period && period <= high) {
 		return l, nil
 	}
-	period := min(max(float64(l.lastNs-l.firstNs)/float64(l.rows-1), low), high)
 	l.rateHz = 1e9 / period
 	if r := math.Round(l.rateHz); r > 0 && low <= 1e9/r && 1e9/r <= high {
 		l.rateHz = r // stamps with few digits hide a whole rate
@@ -273,7 +264,7 @@ func importCSV(j *job) error {
 	if err != nil {
 		return err
 	}
-	n, err := j.copyRows(p, s, line)
+	n, err := j.copyRows(p, s, line, t.point)
 	if err != nil {
 		return err
 	}
@@ -285,7 +276,7 @@ func importCSV(j *job) error {
 	j.summary.Seconds = float64(lastNs-line.firstNs) / 1e9
 	if line.repeated > 0 {
 		if err := j.note(run.Note{Code: "repeated-times", Count: line.repeated, Warn: true, Text: fmt.Sprintf(
-			"%d samples have the time of the sample before: the times are coarser than the sampling", line.repeated)}); err != nil {
+			"%s the time of the sample before: the times are coarser than the sampling", have(line.repeated, "sample"))}); err != nil {
 			return err
 		}
 	}
@@ -330,13 +321,15 @@ func (j *job) tellColumns(t *table, p csvPlan, line timeLine) {
 	}
 }
 
-// copyRows streams the values of the file into the run.
-func (j *job) copyRows(p csvPlan, s *run.Stream, line timeLine) (int64, error) {
+// copyRows streams the values of the file into the run. point is the decimal
+// point that the times have shown.
+func (j *job) copyRows(p csvPlan, s *run.Stream, line timeLine, point byte) (int64, error) {
 	t, err := openTable(j.ctx, j.Samples)
 	if err != nil {
 		return 0, err
 	}
 	defer t.close()
+	t.point = point
 	times := line.rateHz == 0
 	b := newBlock(s, len(p.values), times)
 	values := make([]float64, len(p.values))
@@ -356,8 +349,8 @@ func (j *job) copyRows(p csvPlan, s *run.Stream, line timeLine) (int64, error) {
 			return 0, err
 		}
 		hole := false
-		for i, c := range p.values {
-			v, ok, err := t.float(c)
+		for i := range p.values {
+			v, ok, err := t.float(&p.values[i])
 			if err != nil {
 				return 0, err
 			}
@@ -389,7 +382,7 @@ func (j *job) copyRows(p csvPlan, s *run.Stream, line timeLine) (int64, error) {
 	}
 	if holes > 0 {
 		if err := j.note(run.Note{Code: "missing-values", Count: holes, Text: fmt.Sprintf(
-			"%d of %d samples have no value; they count as not measured", holes, b.n)}); err != nil {
+			"%d of %s no value and count as not measured", holes, have(b.n, "sample"))}); err != nil {
 			return 0, err
 		}
 	}

@@ -110,12 +110,26 @@ func (t *table) fnirsiColumns() (fnirsiColumns, error) {
 	return c, nil
 }
 
+// sums makes the running sums of a recording.
+func (c fnirsiColumns) sums() []*runningSum {
+	var sums []*runningSum
+	if c.energy != nil {
+		sums = append(sums, newRunningSum(*c.energy, "J", "volts x amps x 10 ms"))
+	}
+	if c.charge != nil {
+		sums = append(sums, newRunningSum(*c.charge, "C", "amps x 10 ms"))
+	}
+	return sums
+}
+
 // fnirsiRow is one line of the file.
 type fnirsiRow struct {
 	k      int   // sample_in_packet
 	baseNs int64 // its stamp, taken back to sample 0 of the packet
 	values []float64
 	text   []byte
+	line   int
+	totals []float64 // of the running columns, NaN where there is none
 }
 
 // fnirsiImport is an import under way.
@@ -159,7 +173,7 @@ func importFnirsi(j *job) error {
 	if err != nil {
 		return err
 	}
-	f := &fnirsiImport{job: j, t: t, c: c, last: -1}
+	f := &fnirsiImport{job: j, t: t, c: c, last: -1, sums: c.sums()}
 	if err := f.read(); err != nil {
 		return err
 	}
@@ -219,8 +233,8 @@ func (f *fnirsiImport) parse(r *fnirsiRow) error {
 	}
 	r.baseNs = stampNs - int64(r.k)*samplePeriod
 	r.values = r.values[:0]
-	for _, c := range f.c.values {
-		v, ok, err := f.t.float(c)
+	for i := range f.c.values {
+		v, ok, err := f.t.float(&f.c.values[i])
 		if err != nil {
 			return err
 		}
@@ -228,6 +242,17 @@ func (f *fnirsiImport) parse(r *fnirsiRow) error {
 			v = math.NaN()
 		}
 		r.values = append(r.values, v)
+	}
+	r.line, r.totals = f.t.line, r.totals[:0]
+	for _, s := range f.sums {
+		total, ok, err := f.t.float(&s.column)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			total = math.NaN()
+		}
+		r.totals = append(r.totals, total)
 	}
 	r.text = r.text[:0]
 	for _, c := range f.t.row {
@@ -274,14 +299,7 @@ func (f *fnirsiImport) segment() (err error) {
 		return err
 	}
 	f.b = newBlock(f.s, len(f.info.Columns), false)
-	f.packets = 0
-	f.sums = nil
-	if f.c.energy != nil {
-		f.sums = append(f.sums, newRunningSum(*f.c.energy, "J", "volts x amps x 10 ms"))
-	}
-	if f.c.charge != nil {
-		f.sums = append(f.sums, newRunningSum(*f.c.charge, "C", "amps x 10 ms"))
-	}
+	f.packets, f.sums = 0, f.c.sums()
 	return nil
 }
 
@@ -304,9 +322,9 @@ func (f *fnirsiImport) place(r *fnirsiRow) error {
 	}
 	if f.last < 0 {
 		f.baseNs = r.baseNs
-	}
-	if err := f.sum(r); err != nil {
-		return err
+		if err := f.jump(); err != nil {
+			return err
+		}
 	}
 	f.last = r.k
 	f.have[r.k] = true
@@ -334,24 +352,6 @@ func (f *fnirsiImport) repeats(r *fnirsiRow) bool {
 	return false
 }
 
-// sum compares the running columns of the current row with our own sums.
-func (f *fnirsiImport) sum(r *fnirsiRow) error {
-	for _, s := range f.sums {
-		total, ok, err := f.t.float(s.column)
-		if err != nil {
-			return err
-		}
-		x, y := r.values[1], 1.0
-		if s.column.quantity == energyOf {
-			y = r.values[0]
-		}
-		if ok && x == x && y == y {
-			s.add(x, y, total, impossible(r.values), f.t.line)
-		}
-	}
-	return nil
-}
-
 // impossible reports whether a sample is none that a meter can have measured.
 func impossible(values []float64) bool {
 	v, a := values[0], values[1]
@@ -364,9 +364,6 @@ func (f *fnirsiImport) endPacket(final bool) error {
 	if f.last < 0 {
 		return nil
 	}
-	if err := f.jump(); err != nil {
-		return err
-	}
 	n := packetSamples
 	if final {
 		for !f.have[n-1] {
@@ -374,6 +371,11 @@ func (f *fnirsiImport) endPacket(final bool) error {
 		}
 	}
 	for k := range n {
+		if f.have[k] {
+			for i, s := range f.sums {
+				s.add(f.packet[k], f.packet[k].totals[i])
+			}
+		}
 		f.addSample(k)
 	}
 	f.packets++
@@ -413,8 +415,8 @@ func (f *fnirsiImport) addSample(k int) {
 	f.samples++
 }
 
-// jump begins a new segment where the host's clock jumps before the open
-// packet.
+// jump begins a new segment where the host's clock jumps before the packet
+// that the current row opens.
 func (f *fnirsiImport) jump() error {
 	byNs := f.baseNs - f.lastNs
 	if byNs >= -maxBackNs && byNs <= maxForwardNs {
@@ -446,13 +448,14 @@ func (f *fnirsiImport) conclude() error {
 	}
 	for _, n := range []run.Note{
 		{Code: "impossible-first", Count: f.dropped, Warn: true, Text: fmt.Sprintf(
-			"%d impossible samples (above %d V or %d A, or below 0) at the start were left out: the meter's buffer held them from before", f.dropped, maxVolts, maxAmps)},
+			"%s an impossible value at the start (above %d V or %d A, or below 0), left in the meter's buffer from before; left out",
+			have(f.dropped, "sample"), maxVolts, maxAmps)},
 		{Code: "impossible", Count: f.erased, Warn: true, Text: fmt.Sprintf(
-			"%d impossible samples (above %d V or %d A, or below 0) count as not measured", f.erased, maxVolts, maxAmps)},
-		{Code: "missing-values", Count: f.unread, Text: fmt.Sprintf("%d samples have no value for volts or amps; they count as not measured", f.unread)},
-		{Code: "missing-rows", Count: f.missing, Text: fmt.Sprintf("%d rows are missing from their packets; they count as not measured", f.missing)},
-		{Code: "disordered-rows", Count: f.disorder, Text: fmt.Sprintf("%d rows stood in the wrong order within their packets and were put in place", f.disorder)},
-		{Code: "duplicate-rows", Count: f.duplicate, Text: fmt.Sprintf("%d rows stood there twice; the second was left out", f.duplicate)},
+			"%s an impossible value (above %d V or %d A, or below 0); taken as not measured", have(f.erased, "sample"), maxVolts, maxAmps)},
+		{Code: "missing-values", Count: f.unread, Text: have(f.unread, "sample") + " no value for volts or amps; taken as not measured"},
+		{Code: "missing-rows", Count: f.missing, Text: have(f.missing, "sample") + " no row in the packet; taken as not measured"},
+		{Code: "disordered-rows", Count: f.disorder, Text: have(f.disorder, "row") + " the wrong place within the packet; put in order"},
+		{Code: "duplicate-rows", Count: f.duplicate, Text: have(f.duplicate, "row") + " been written twice; the second left out"},
 	} {
 		if n.Count == 0 {
 			continue
@@ -468,15 +471,14 @@ func (f *fnirsiImport) conclude() error {
 // samples.
 func (f *fnirsiImport) concludeSums() error {
 	for _, s := range f.sums {
-		text := s.verdict()
+		text, warn := s.verdict()
 		if text == "" {
 			continue
 		}
-		if err := f.note(run.Note{Code: s.column.quantity + "-column", Count: 1, Warn: true, Text: text}); err != nil {
+		if err := f.note(run.Note{Code: s.column.quantity + "-column", Count: 1, Warn: warn, Text: text}); err != nil {
 			return err
 		}
 	}
-	f.sums = nil
 	return nil
 }
 
@@ -505,12 +507,19 @@ func newRunningSum(c column, unit, of string) *runningSum {
 	return &runningSum{column: c, unit: unit, of: of, step: sumStep * c.scale}
 }
 
-// add takes one row: amps, volts (1 for a charge) and the column's total.
-func (s *runningSum) add(amps, volts, total float64, impossible bool, line int) {
+// add takes one row, in the order of the samples, and the column's total there.
+func (s *runningSum) add(r fnirsiRow, total float64) {
 	dt := float64(samplePeriod) / 1e9
+	volts, amps := r.values[0], r.values[1]
+	if s.column.quantity == chargeOf {
+		volts = 1
+	}
 	x := amps * volts * dt
+	if math.IsNaN(x + total) {
+		return
+	}
 	s.sum += x
-	if impossible {
+	if impossible(r.values) {
 		s.impossible += x
 	}
 	// Rounding is uniform over one step: variance step^2/12 (JCGM 100:2008,
@@ -522,24 +531,25 @@ func (s *runningSum) add(amps, volts, total float64, impossible bool, line int) 
 	s.rows++
 	s.difference = total - s.start - s.sum
 	if s.line == 0 && math.Abs(s.difference) > s.tolerance() {
-		s.line = line
+		s.line = r.line
 	}
 }
 
 // tolerance is what rounding explains.
 func (s *runningSum) tolerance() float64 { return 2*s.step + 5*math.Sqrt(s.variance) }
 
-// verdict says how column and samples disagree; "" if they agree.
-func (s *runningSum) verdict() string {
+// verdict says how column and samples disagree, and whether that casts doubt on
+// the samples; "" if they agree.
+func (s *runningSum) verdict() (text string, warn bool) {
 	switch {
 	case s.line != 0:
 		return fmt.Sprintf("the column %s differs from the sum of %s from line %d on, at the end by %.6g %s; results come from volts and amps alone",
-			s.column.name, s.of, s.line, s.difference, s.unit)
+			s.column.name, s.of, s.line, s.difference, s.unit), true
 	case s.impossible != 0:
 		return fmt.Sprintf("the column %s holds %.6g %s of impossible samples; results come from volts and amps alone",
-			s.column.name, s.impossible, s.unit)
+			s.column.name, s.impossible, s.unit), true
 	case s.rows > 0 && math.Abs(s.start) > s.tolerance():
-		return fmt.Sprintf("the column %s stands at %.6g %s before the first sample: the recording began earlier", s.column.name, s.start, s.unit)
+		return fmt.Sprintf("the column %s stands at %.6g %s before the first sample: the recording began earlier", s.column.name, s.start, s.unit), false
 	}
-	return ""
+	return "", false
 }

@@ -41,7 +41,7 @@ type Summary struct {
 	Run        string     `json:"run"`
 	Samples    int64      `json:"samples"`
 	RateHz     float64    `json:"rate_hz"` // 0 where samples carry times of their own
-	Seconds    float64    `json:"seconds"` // from the first sample to the last
+	Seconds    float64    `json:"seconds"` // of sample time, from the first sample to the last
 	Lines      int64      `json:"lines"`
 	Statements int64      `json:"statements"` // lines that hold "@jm "
 	Windows    int64      `json:"windows"`
@@ -70,6 +70,7 @@ type job struct {
 	ctx     context.Context
 	log     func(string)
 	w       *run.Writer // nil until create
+	marks   marksRange
 	summary Summary
 }
 
@@ -105,6 +106,11 @@ func (j *job) run() error {
 		return err
 	}
 	j.summary.Format, j.summary.Run = format.Name, j.Out
+	if j.Marks != "" { // before a long import, not after it
+		if j.marks, err = j.readMarks(nil); err != nil {
+			return err
+		}
+	}
 	if err := format.Import(j); err != nil {
 		return err
 	}
@@ -270,6 +276,14 @@ func (b *block) flush(arrivalNs int64) error {
 	}
 	b.b.TimesNs = b.b.TimesNs[:0]
 	return nil
+}
+
+// have prints "1 sample has" or "2 samples have".
+func have(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what + " has"
+	}
+	return fmt.Sprintf("%d %ss have", n, what)
 }
 
 // seconds prints a time in ns as seconds, without losing digits.

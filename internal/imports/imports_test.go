@@ -2,7 +2,6 @@ package imports
 
 import (
 	"context"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,11 +118,6 @@ func importText(t *testing.T, o Options, name, text string) (imported, error) {
 	return importFiles(t, o, map[string]string{name: text})
 }
 
-// same compares floats, NaN with NaN.
-func same(a, b []float64) bool {
-	return slices.EqualFunc(a, b, func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) })
-}
-
 // codes lists the codes of notes, warnings with a !.
 func codes(notes []run.Note) string {
 	var s []string
@@ -135,4 +129,50 @@ func codes(notes []run.Note) string {
 		s = append(s, code)
 	}
 	return strings.Join(s, " ")
+}
+
+// TestDetect: a format is told by what is in the file, not by its name.
+func TestDetect(t *testing.T) {
+	for _, c := range []struct{ name, text, format string }{
+		{"power.csv", "\n" + fnirsiHeader + "1671208326.775 0 5.0 0.1 3 0 28 0.005 0.001\n", "fnirsi"},
+		{"fnirsi.txt", "time_s,watts\n0,1\n", "csv"},
+		{"x", "# a comment\n\nPower (W);Time (s)\n1;0\n", "csv"},
+	} {
+		got, err := importText(t, Options{}, c.name, c.text)
+		if err != nil || got.summary.Format != c.format || got.header.From != c.format || got.summary.Saw == "" {
+			t.Errorf("%s: %+v, %v", c.name, got.summary, err)
+		}
+	}
+}
+
+// TestMarksBesideFnirsi: stamps and marks count on one clock, the run from the
+// whole second before the first stamp.
+func TestMarksBesideFnirsi(t *testing.T) {
+	accuracy, err := meters.ParseAccuracy("v=0.5%+20uV,a=0.5%+20uA")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := importFiles(t, Options{Samples: "p", Marks: "m", Accuracy: accuracy, AccuracyGiven: true}, map[string]string{
+		"p": "\n" + fnirsiHeader + "1671208326.775 0 5.0 0.1 3 0 28 0.005 0.001\n1671208326.785 1 5.0 0.1 3 0 28 0.010 0.002\n",
+		"m": "# timestamp event_fields...\n1671208326.790123456 @jm begin op=sign\n1671208325 \xff\n1671208327.5\t\tHELLO 1 \r\n",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.header.Started != "2022-12-16T16:32:06Z" || got.arrivals[0].HostNs != 815e6 || got.info.Accuracy.String() != accuracy.String() {
+		t.Errorf("started %s, arrivals %v, accuracy %s", got.header.Started, got.arrivals, got.info.Accuracy)
+	}
+	want := []run.Line{
+		{HostNs: 790123456, Source: "marks", Text: []byte("@jm begin op=sign")},
+		{HostNs: -1e9, Source: "marks", Text: []byte("\xff")},
+		{HostNs: 15e8, Source: "marks", Text: []byte("\tHELLO 1 ")},
+	}
+	if !slices.EqualFunc(got.lines, want, func(a, b run.Line) bool {
+		return a.HostNs == b.HostNs && a.Source == b.Source && string(a.Text) == string(b.Text)
+	}) {
+		t.Errorf("lines %+v", got.lines)
+	}
+	if got.summary.Lines != 3 || got.summary.Statements != 1 {
+		t.Errorf("summary %+v", got.summary)
+	}
 }

@@ -19,67 +19,69 @@ var pow10 = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
 // decimal is a number as written: (-1)^neg * mantissa * 10^exp, with the point
-// that it was written with ('.', ',' or 0). more says that digits beyond the
-// 19 that mantissa holds were dropped.
+// that it was written with ('.', ',' or 0). Digits that mantissa cannot hold
+// are dropped; it is above 2^60 then.
 type decimal struct {
 	mantissa uint64
 	exp      int
 	point    byte
 	neg      bool
-	more     bool
 }
 
 // scanDecimal reads a whole field as a number: sign, digits, point or comma,
 // digits, exponent. Nothing else is a number: no hex, no underscores, no inf.
 func scanDecimal(b []byte) (decimal, error) {
 	var d decimal
-	i, digits := 0, 0
+	// Locals, which stay in registers: this is the hot loop of every import.
+	i, mantissa, point, dropped := 0, uint64(0), -1, 0
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
 		d.neg = b[0] == '-'
-		i++
+		i = 1
 	}
+	start := i
 	for ; i < len(b); i++ {
-		switch c := b[i]; {
-		case c >= '0' && c <= '9':
-			digits++
-			if d.mantissa >= (math.MaxUint64-9)/10 {
-				d.more = true
-				if d.point == 0 {
-					d.exp++
-				}
-				continue
+		c := b[i]
+		if n := c - '0'; n <= 9 {
+			if mantissa < (math.MaxUint64-9)/10 {
+				mantissa = mantissa*10 + uint64(n)
+			} else {
+				dropped++
 			}
-			d.mantissa = d.mantissa*10 + uint64(c-'0')
-			if d.point != 0 {
-				d.exp--
-			}
-		case c == '.' || c == ',':
-			if d.point != 0 {
-				return d, errMixed
-			}
-			d.point = c
-		case (c == 'e' || c == 'E') && digits > 0:
-			e, err := strconv.Atoi(string(b[i+1:]))
-			if err != nil || e > 9999 || e < -9999 {
-				return d, errNumber
-			}
-			d.exp += e
-			return d, nil
-		default:
-			return d, errNumber
+			continue
 		}
+		if c != '.' && c != ',' {
+			break
+		}
+		if point >= 0 {
+			return d, errMixed
+		}
+		point, d.point = i, c
+	}
+	digits := i - start
+	d.mantissa, d.exp = mantissa, dropped
+	if point >= 0 {
+		digits--
+		d.exp -= i - point - 1
 	}
 	if digits == 0 {
 		return d, errNumber
 	}
+	if i < len(b) {
+		e, err := strconv.Atoi(string(b[i+1:]))
+		if b[i] != 'e' && b[i] != 'E' || err != nil || e > 9999 || e < -9999 {
+			return d, errNumber
+		}
+		d.exp += e
+	}
 	return d, nil
 }
 
-// float returns the nearest float64 of a number written as b.
-func (d decimal) float(b []byte) (float64, error) {
+// float returns the float64 nearest to a number written as b, times 10^exp.
+func (d decimal) float(b []byte, exp int) (float64, error) {
+	d.exp += exp
 	// Mantissa and power of ten are exact, so one operation rounds once
 	// (W. D. Clinger, How to Read Floating Point Numbers Accurately, 1990).
-	if !d.more && d.mantissa < 1<<53 && d.exp >= -22 && d.exp <= 22 {
+	if d.mantissa < 1<<53 && d.exp >= -22 && d.exp <= 22 {
 		v := float64(d.mantissa)
 		if d.exp < 0 {
 			v /= pow10[-d.exp]
@@ -105,7 +107,7 @@ func (d decimal) float(b []byte) (float64, error) {
 	if err != nil {
 		return 0, errTooLarge
 	}
-	return v, nil
+	return v * math.Pow10(exp), nil
 }
 
 // nanos returns a number in units of 10^exp seconds as whole nanoseconds,

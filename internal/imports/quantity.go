@@ -2,6 +2,7 @@ package imports
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/joulemark/joulemark/meters"
@@ -55,17 +56,26 @@ var prefixWords = []struct{ word, prefix string }{
 type column struct {
 	index    int // of the field in a row, from 0
 	name     string
-	at       int    // column of the name in its line, from 1
-	quantity string // "" where it is none that is known
-	scale    float64
+	at       int     // column of the name in its line, from 1
+	quantity string  // "" where it is none that is known
+	scale    float64 // of the unit, to the base unit
+	exp      int     // scale is 10^exp where decimal
+	decimal  bool
 	// wrong says why the unit is not known; nil if it is.
 	wrong error
+}
+
+// setUnit takes the unit of a column.
+func (c *column) setUnit(u si.Unit) {
+	c.scale = u.Scale
+	c.exp = int(math.Round(math.Log10(u.Scale)))
+	c.decimal = math.Abs(u.Scale/math.Pow10(c.exp)-1) < 1e-12
 }
 
 // parseColumn reads a name such as "current_mA", "Time (ms)", "U / V", "volts"
 // or "mA".
 func parseColumn(name string) column {
-	c := column{name: name, scale: 1}
+	c := column{name: name, scale: 1, decimal: true}
 	base, unit, marked := splitUnit(name)
 	if q, ok := synonyms[normal(base)]; ok && (unit != "" || marked) {
 		u, err := parseUnit(unit, q)
@@ -73,14 +83,16 @@ func parseColumn(name string) column {
 		case err != nil:
 			c.quantity, c.wrong = q, err
 		case u.Base == bases[q]:
-			c.quantity, c.scale = q, u.Scale
+			c.quantity = q
+			c.setUnit(u)
 		}
 		return c // a known name in a foreign unit is another quantity
 	}
 	if u, err := parseUnit(name, ""); err == nil {
 		for _, q := range []string{timeOf, meters.Volts, meters.Amps, meters.Watts} {
 			if bases[q] == u.Base {
-				c.quantity, c.scale = q, u.Scale
+				c.quantity = q
+				c.setUnit(u)
 				return c
 			}
 		}

@@ -179,8 +179,8 @@ func (l *runnerLog) counts() []int64 {
 
 // match finds the window of each inference command: the pair of neighbouring
 // edges at its start and end, at one offset between the log's clock and the
-// trace's that fits the most commands. Commands without such a pair are left
-// out.
+// trace's that fits the most commands, and at least half of them. Commands
+// without such a pair are left out.
 func (l *runnerLog) match(edges []float64) []measured {
 	var best []measured
 	bestOff := math.Inf(1)
@@ -197,6 +197,9 @@ func (l *runnerLog) match(edges []float64) []measured {
 				best, bestOff = ws, off
 			}
 		}
+	}
+	if 2*len(best) < len(l.inferences) {
+		return nil // a chance match of a log that belongs elsewhere
 	}
 	return best
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -46,14 +47,13 @@ func openTable(ctx context.Context, path string) (*table, error) {
 }
 
 func (t *table) readHeader() error {
-	header, at, err := t.headerLine()
+	header, headerLine, at, err := t.headerLine()
 	if err == io.EOF {
 		return fmt.Errorf("%s: holds no line but blanks and comments; %s", t.name, exampleHeader)
 	}
 	if err != nil {
 		return err
 	}
-	headerLine := t.line
 	t.text, err = t.dataLine()
 	if err == io.EOF {
 		return posError(t.name, headerLine, 0, "the file ends after its header: no samples")
@@ -75,13 +75,13 @@ func (t *table) readHeader() error {
 	return nil
 }
 
-// headerLine returns the header and the column where it begins.
-func (t *table) headerLine() (header string, at int, err error) {
-	comment, commentAt, commentLine := "", 0, 0
+// headerLine returns the header, the number of its line and the column where
+// it begins.
+func (t *table) headerLine() (header string, line, at int, err error) {
 	for {
 		b, err := t.lines.next()
 		if err != nil {
-			return "", 0, err
+			return "", 0, 0, err
 		}
 		trimmed := bytes.TrimSpace(b)
 		if len(trimmed) == 0 {
@@ -89,20 +89,31 @@ func (t *table) headerLine() (header string, at int, err error) {
 		}
 		if trimmed[0] == '#' {
 			rest := bytes.TrimLeft(trimmed, "# \t")
-			comment, commentLine = text(rest), t.line
-			commentAt = 1 + bytes.Index(b, rest)
+			header, line, at = text(rest), t.line, 1+bytes.Index(b, rest)
 			continue
 		}
-		if c := trimmed[0]; c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' {
-			if comment == "" || !strings.ContainsAny(comment, ",;\t ") {
-				return "", 0, posError(t.name, t.line, 1, "numbers without a header above them: %s", exampleHeader)
-			}
-			t.text, t.pending = bytes.Clone(b), true
-			t.line = commentLine
-			return comment, commentAt, nil
+		if !strings.ContainsRune("0123456789+-.", rune(trimmed[0])) {
+			return text(b), t.line, 1, nil
 		}
-		return text(b), 1, nil
+		if len(quantitiesOf(header)) == 0 {
+			return "", 0, 0, posError(t.name, t.line, 1, "numbers without a header above them: %s", exampleHeader)
+		}
+		t.text, t.pending = bytes.Clone(b), true
+		return header, line, at, nil
 	}
+}
+
+// quantitiesOf lists the quantities that a line names.
+func quantitiesOf(header string) []string {
+	var found []string
+	sep := separator(header, nil)
+	row, _ := split(nil, []byte(header), sep)
+	for _, f := range joinUnits(row, sep) {
+		if c := parseColumn(string(f.text)); c.quantity != "" && !slices.Contains(found, c.quantity) {
+			found = append(found, c.quantity)
+		}
+	}
+	return found
 }
 
 // text returns a header as UTF-8; other bytes are taken for Latin-1, in which
@@ -149,7 +160,7 @@ func joinUnits(row []field, sep byte) []field {
 	}
 	out := row[:0:0]
 	for _, f := range row {
-		if len(out) > 0 && (f.text[0] == '(' || f.text[0] == '[') {
+		if len(out) > 0 && len(f.text) > 0 && (f.text[0] == '(' || f.text[0] == '[') {
 			last := &out[len(out)-1]
 			last.text = bytes.Join([][]byte{last.text, f.text}, []byte(" "))
 			continue
@@ -276,14 +287,7 @@ func (t *table) field(index int) field {
 func (t *table) decimal(f field) (decimal, error) {
 	d, err := scanDecimal(f.text)
 	if err == nil && d.point != 0 && d.point != t.point {
-		switch {
-		case d.point == ',' && t.sep == ',':
-			err = fmt.Errorf("is a number with a decimal comma in a file separated by commas; export with decimal points, or with ;")
-		case t.point == 0:
-			t.point = d.point
-		default:
-			err = errMixed
-		}
+		err = t.setPoint(d.point)
 	}
 	if err != nil {
 		return d, posError(t.name, t.line, f.at, "%q %v", clip(f.text), err)
@@ -291,9 +295,20 @@ func (t *table) decimal(f field) (decimal, error) {
 	return d, nil
 }
 
+func (t *table) setPoint(point byte) error {
+	switch {
+	case point == ',' && t.sep == ',':
+		return fmt.Errorf("is a number with a decimal comma in a file separated by commas; export with decimal points, or with ;")
+	case t.point == 0:
+		t.point = point
+		return nil
+	}
+	return errMixed
+}
+
 // float reads a field in the unit of its column, in base units; ok is false
 // where the field says that there is no value.
-func (t *table) float(c column) (v float64, ok bool, err error) {
+func (t *table) float(c *column) (v float64, ok bool, err error) {
 	f := t.field(c.index)
 	if missing(f.text) {
 		return 0, false, nil
@@ -302,10 +317,16 @@ func (t *table) float(c column) (v float64, ok bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	if v, err = d.float(f.text); err != nil {
+	if c.decimal {
+		v, err = d.float(f.text, c.exp)
+	} else {
+		v, err = d.float(f.text, 0)
+		v *= c.scale
+	}
+	if err != nil {
 		return 0, false, posError(t.name, t.line, f.at, "%q %v", clip(f.text), err)
 	}
-	if v *= c.scale; implausible(v) {
+	if implausible(v) {
 		return 0, false, posError(t.name, t.line, f.at, "%q gives %g %s: is the unit in the header right?", clip(f.text), v, bases[c.quantity])
 	}
 	return v, true, nil

@@ -125,31 +125,53 @@ func (t *Timeline) direct(ws []run.Window, stream string) {
 		case w.N < 1:
 			win.Excluded = "it holds no operation (n is 0)"
 		case !(w.To > w.From):
-			win.Excluded = "it ends before it begins"
+			win.Excluded = errEndsFirst.Error()
 		}
 		t.Windows = append(t.Windows, win)
 	}
 }
 
-// excludeOverlaps leaves out windows that claim the same time.
+// excludeOverlaps leaves out windows that claim the same time: first those that
+// overlap most others, since one wrong statement can lie across many right
+// ones; where two accuse each other, both.
 func (t *Timeline) excludeOverlaps() {
-	for i := 1; i < len(t.Windows); i++ {
+	with := make([][]int, len(t.Windows))
+	longest := 0.0
+	for i := range t.Windows {
 		w := &t.Windows[i]
-		for k := i - 1; k >= 0; k-- {
+		longest = math.Max(longest, w.To-w.From)
+		for k := i - 1; k >= 0 && w.Excluded == ""; k-- {
 			p := &t.Windows[k]
-			if p.Segment != w.Segment {
+			if p.Segment != w.Segment || p.From+longest < w.From {
 				break
 			}
-			if p.To > p.From && w.To > w.From && w.From < p.To-1e-9 {
-				for _, x := range []*Window{p, w} {
-					if x.Excluded == "" {
-						x.Excluded = fmt.Sprintf("windows %d and %d overlap", p.W, w.W)
-					}
-				}
+			if p.Excluded == "" && w.From < p.To-touch {
+				with[i], with[k] = append(with[i], k), append(with[k], i)
 			}
 		}
 	}
+	for {
+		worst := 0
+		for i := range with {
+			worst = max(worst, len(with[i]))
+		}
+		if worst == 0 {
+			return
+		}
+		for i := range with {
+			if len(with[i]) < worst {
+				continue
+			}
+			t.Windows[i].Excluded = fmt.Sprintf("it overlaps window %d", t.Windows[with[i][0]].W)
+		}
+		for i := range with {
+			with[i] = slices.DeleteFunc(with[i], func(k int) bool { return t.Windows[k].Excluded != "" || t.Windows[i].Excluded != "" })
+		}
+	}
 }
+
+// touch is how much two windows may overlap by rounding, s.
+const touch = 1e-9
 
 // inferQuiet takes the time between windows for idle where no window says
 // anything of quiet zones and no idle was stated.

@@ -71,8 +71,9 @@ type placer struct {
 // place puts all stated windows and idle intervals on the sample clock, before
 // the offset.
 func (t *Timeline) place(ev *evidence) {
-	p := placer{t, newTickClock(ev)}
-	t.Warnings = append(t.Warnings, p.ticks.warnings...)
+	ticks, warnings := newTickClock(ev)
+	t.Warnings = append(t.Warnings, warnings...)
+	p := placer{t, ticks}
 	var open *item
 	for k := range ev.items {
 		it := &ev.items[k]
@@ -80,12 +81,12 @@ func (t *Timeline) place(ev *evidence) {
 		case it.bad != nil:
 			t.Windows = append(t.Windows, Window{Win: mark.Win{W: it.bad.w, Alg: it.bad.alg, Op: it.bad.op}, Excluded: it.bad.reason})
 		case it.win != nil:
-			t.Windows = append(t.Windows, p.window(k, it))
+			t.Windows = append(t.Windows, p.window(it))
 		case it.idle != nil:
-			p.idle(k, it.idle)
+			p.idle(it)
 		case it.bound != nil:
 			if it.bound.End {
-				t.Windows = append(t.Windows, p.bounded(k, open, it)...)
+				t.Windows = append(t.Windows, p.bounded(open, it))
 				open = nil
 			} else {
 				if open != nil {
@@ -123,9 +124,13 @@ func (p placer) on(from, to float64) (segment int, x0, x1, u float64, err error)
 }
 
 // window places one win statement.
-func (p placer) window(k int, it *item) Window {
+func (p placer) window(it *item) Window {
 	w := Window{Win: it.win.Win, Lat: it.win.lat, Pre: float64(it.win.PreUs) * 1e-6, Post: float64(it.win.PostUs) * 1e-6}
-	h0, h1, u, err := p.ticks.past(k, w.T0, w.T1)
+	lag := w.Post
+	if lag == 0 {
+		lag = -1
+	}
+	h0, h1, u, err := p.ticks.past(it, w.T0, w.T1, lag)
 	if err != nil {
 		w.Excluded = err.Error()
 		return w
@@ -133,7 +138,7 @@ func (p placer) window(k int, it *item) Window {
 	w.Seconds = h1 - h0
 	switch {
 	case !(w.Seconds > 0):
-		w.Excluded = "it ends before it begins"
+		w.Excluded = errEndsFirst.Error()
 		return w
 	case w.Fail != nil && *w.Fail > 0:
 		w.Excluded = fmt.Sprintf("%d of its %d operations gave a wrong answer", *w.Fail, w.N)
@@ -156,8 +161,9 @@ func (p placer) window(k int, it *item) Window {
 }
 
 // idle places one idle statement; one that cannot be placed says nothing.
-func (p placer) idle(k int, i *mark.Idle) {
-	h0, h1, _, err := p.ticks.past(k, i.T0, i.T1)
+func (p placer) idle(it *item) {
+	i := it.idle
+	h0, h1, _, err := p.ticks.past(it, i.T0, i.T1, -1)
 	if err != nil || !(h1 > h0) {
 		return
 	}
@@ -169,18 +175,18 @@ func (p placer) idle(k int, i *mark.Idle) {
 
 // bounded places a window that hand-instrumented firmware bounds by begin and
 // end. Without ticks the arrivals of the lines are all there is.
-func (p placer) bounded(k int, begin, end *item) []Window {
+func (p placer) bounded(begin, end *item) Window {
 	w := Window{Win: mark.Win{W: int64(len(p.Windows) + 1), Alg: end.bound.Alg, Op: end.bound.Op}}
 	if begin == nil {
 		w.Excluded = "it ends and never begins"
-		return []Window{w}
+		return w
 	}
 	if w.Alg == "" {
 		w.Alg = begin.bound.Alg
 	}
 	if w.Op != begin.bound.Op || begin.bound.Alg != "" && w.Alg != begin.bound.Alg {
 		w.Excluded = fmt.Sprintf("it begins as %q and ends as %q", begin.bound.Op, end.bound.Op)
-		return []Window{w}
+		return w
 	}
 	w.N = 1
 	for _, b := range []*mark.Bound{begin.bound, end.bound} {
@@ -189,20 +195,21 @@ func (p placer) bounded(k int, begin, end *item) []Window {
 		}
 	}
 	h0, h1 := begin.hostSeconds, end.hostSeconds
+	var err error
 	if begin.bound.Ticks != nil && end.bound.Ticks != nil {
-		a, b, u, err := p.ticks.past(k, *begin.bound.Ticks, *end.bound.Ticks)
+		h0, h1, w.UEdge, err = p.ticks.past(end, *begin.bound.Ticks, *end.bound.Ticks, 0)
 		if err != nil {
 			w.Excluded = err.Error()
-			return []Window{w}
+			return w
 		}
-		h0, h1, w.UEdge = a, b, u
 	}
 	w.Seconds = h1 - h0
-	var err error
-	if w.Segment, w.From, w.To, _, err = p.on(h0, h1); err != nil {
+	w.Segment, w.From, w.To, _, err = p.on(h0, h1)
+	switch {
+	case err != nil:
 		w.Excluded, w.From, w.To = "it lies outside the recording", 0, 0
-	} else if !(w.To > w.From) {
-		w.Excluded = "it ends before it begins"
+	case !(w.To > w.From):
+		w.Excluded = errEndsFirst.Error()
 	}
-	return []Window{w}
+	return w
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/joulemark/joulemark/sync/clock"
 )
@@ -11,37 +12,120 @@ import (
 // tickClock ties the target's tick clock to the host clock. A reset or a jump
 // of the ticks begins a new epoch with a fit of its own.
 type tickClock struct {
-	hz       float64
-	bits     int
-	fits     []*clock.Map
-	warnings []Warning
-	items    []item
+	unwrapper *clock.Unwrapper // nil where the target stated no rate
+	fits      []*clock.Map     // by epoch; nil where it has too few beacons
+	hz        float64
+	mask      uint64
+	items     []item
 }
 
-func newTickClock(ev *evidence) *tickClock {
-	c := &tickClock{hz: ev.target.TickHz, bits: ev.target.TickBits, items: ev.items}
-	var pairs []clock.Pair
+// newTickClock fits the beacons. A statement that carries the time at which it
+// was made is as good as a beacon; where a target sends neither, the ends of
+// windows and their quiet zones must do.
+func newTickClock(ev *evidence) (*tickClock, []Warning) {
+	c := &tickClock{hz: ev.target.TickHz, items: ev.items, mask: math.MaxUint64}
+	if b := ev.target.TickBits; b > 0 && b < 64 {
+		c.mask = 1<<b - 1
+	}
+	if !(c.hz > 0) {
+		return c, nil
+	}
+	u, err := clock.NewUnwrapper(c.hz, ev.target.TickBits)
+	if err != nil {
+		return c, []Warning{{"ticks", err.Error(), true}}
+	}
+	c.unwrapper = u
+	beacons := slices.ContainsFunc(ev.items, func(it item) bool { _, ok := it.now(); return ok })
+	var pairs [][]clock.Pair
+	unread := 0
 	for _, it := range ev.items {
-		if it.sync != nil {
-			pairs = append(pairs, clock.Pair{SourceSeconds: float64(it.sync.Ticks) / c.hz, HostSeconds: it.hostSeconds})
+		raw, ok := it.now()
+		if !ok && !beacons && it.win != nil {
+			raw, ok = (it.win.T1+uint64(float64(it.win.PostUs)*1e-6*c.hz))&c.mask, true
+		}
+		if !ok {
+			continue
+		}
+		r, err := u.Beacon(raw, it.hostSeconds)
+		if err != nil {
+			unread++
+			continue
+		}
+		for len(pairs) <= r.Epoch {
+			pairs = append(pairs, nil)
+		}
+		pairs[r.Epoch] = append(pairs[r.Epoch], clock.Pair{SourceSeconds: r.Seconds, HostSeconds: it.hostSeconds})
+	}
+	c.fits = make([]*clock.Map, len(pairs))
+	for i, p := range pairs {
+		if m, err := clock.Fit(p, clock.Options{}); err == nil {
+			c.fits[i] = m
 		}
 	}
-	m, err := clock.Fit(pairs, clock.Options{})
-	if err != nil {
-		panic(err)
-	}
-	c.fits = append(c.fits, m)
-	return c
+	return c, c.warnings(unread)
 }
 
-func (c *tickClock) past(k int, t0, t1 uint64) (h0, h1, u float64, err error) {
-	if !(c.hz > 0) {
-		return 0, 0, 0, errors.New("the target never stated its tick rate")
+// now returns the ticks at which a statement was made, if it says so.
+func (it item) now() (raw uint64, ok bool) {
+	switch {
+	case it.sync != nil:
+		return it.sync.Ticks, true
+	case it.bound != nil && it.bound.Ticks != nil:
+		return *it.bound.Ticks, true
 	}
-	h0, u0, err := c.fits[0].Host(float64(t0) / c.hz)
-	if err != nil {
-		return 0, 0, 0, fmt.Errorf("its ticks: %w", err)
-	}
-	h1, u1, err := c.fits[0].Host(float64(t1) / c.hz)
-	return h0, h1, math.Max(u0, u1), err
+	return 0, false
 }
+
+func (c *tickClock) warnings(unread int) []Warning {
+	var out []Warning
+	count := map[clock.EventKind]int{}
+	for _, e := range c.unwrapper.Events() {
+		count[e.Kind]++
+	}
+	for _, k := range []struct {
+		kind clock.EventKind
+		text string
+	}{
+		{clock.Reset, "the target's clock restarted %d times"},
+		{clock.Jump, "the target's clock jumped %d times"},
+		{clock.Lost, "the target was silent for too long to count the wraps of its clock, %d times"},
+		{clock.Stray, "%d beacons fitted neither before nor after them"},
+	} {
+		if n := count[k.kind]; n > 0 {
+			out = append(out, Warning{"ticks", fmt.Sprintf(k.text, n), false})
+		}
+	}
+	if unread > 0 {
+		out = append(out, Warning{"ticks", fmt.Sprintf("%d beacons could not be read", unread), false})
+	}
+	return out
+}
+
+// past places the interval [t0, t1) of ticks of which the statement it tells,
+// made lag seconds after t1 (negative: unknown), on the host clock.
+func (c *tickClock) past(it *item, t0, t1 uint64, lag float64) (h0, h1, u float64, err error) {
+	if c.unwrapper == nil {
+		return 0, 0, 0, errors.New("the target never stated the rate of its ticks")
+	}
+	r, err := c.unwrapper.Past(t1, it.hostSeconds, lag)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	if r.Epoch >= len(c.fits) || c.fits[r.Epoch] == nil {
+		return 0, 0, 0, errors.New("too few clock beacons around it")
+	}
+	length := float64((t1-t0)&c.mask) / c.hz
+	fit := c.fits[r.Epoch]
+	h1, u1, err := fit.Host(r.Seconds)
+	if err != nil {
+		return 0, 0, 0, errors.New("no clock beacons around it")
+	}
+	h0, u0, err := fit.Host(r.Seconds - length)
+	if err != nil {
+		// The counter does not reach back so far: t1 lies before t0.
+		return 0, 0, 0, errEndsFirst
+	}
+	return h0, h1, math.Max(u0, u1), nil
+}
+
+var errEndsFirst = errors.New("it ends before it begins")

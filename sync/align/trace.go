@@ -204,7 +204,6 @@ type filler struct {
 	heldAt    float64
 	haveHeld  bool
 	intervals []float64
-	power     []float64
 }
 
 func (f *filler) add(b *run.Batch) error {

@@ -402,7 +402,9 @@ func (a *Arrivals) retract(earlySeconds float64) {
 		}
 		a.gaps = a.gaps[:len(a.gaps)-1]
 	}
-	a.foresee()
+	if len(a.recent.points) > 0 {
+		a.foresee()
+	}
 }
 
 // Close decides what is still open at the end of the stream.
