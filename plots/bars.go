@@ -142,7 +142,7 @@ func (b *bars) figure() Figure {
 			perRun[i].X, perRun[i].Y = append(perRun[i].X, q.Value), append(perRun[i].Y, at)
 			addInterval(&total, at, q.Lo95, q.Hi95)
 			addInterval(&repeat, at, q.Lo95Repeat, q.Hi95Repeat)
-			text := si.Format(float64(q.Value), "J", 4)
+			text := si.Format(float64(q.Value), "J", q.Digits())
 			if o.Voided {
 				voided = true
 				text += " †"

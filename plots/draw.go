@@ -113,8 +113,9 @@ type layout struct {
 // stands around it.
 type frame struct {
 	vg.Rectangle
-	x, y   []tick
-	titled bool
+	x, y     []tick
+	labelled bool      // the x axis has its label
+	left     vg.Length // where the labels of the y axis begin
 }
 
 // entry is one entry of the legend.
@@ -178,60 +179,73 @@ func (f Figure) layout() (*layout, error) {
 // returns where they end.
 func (l *layout) placePanels(y, inner vg.Length) vg.Length {
 	cell := (inner - vg.Length(l.columns-1)*gapX) / vg.Length(l.columns)
+	left, right := l.sides()
 	for i := 0; i < len(l.f.Panels); i += l.columns {
 		row := l.f.Panels[i:min(i+l.columns, len(l.f.Panels))]
 		height, top, bottom := vg.Length(0), vg.Length(0), vg.Length(0)
-		for _, p := range row {
+		for k, p := range row {
 			height = max(height, vg.Length(p.HeightPoints))
 			if p.Title != "" {
 				top = axisSize + 5
 			}
-			bottom = tickLength + tickSize + 5
-			if p.X.label() != "" {
-				bottom += axisSize + 4
+			bottom = max(bottom, tickLength+tickSize+5)
+			if l.lowest(i + k) {
+				bottom = tickLength + tickSize + axisSize + 9
 			}
 		}
 		for k, p := range row {
-			left := vg.Length(margin) + vg.Length(k)*(cell+gapX)
-			l.frames = append(l.frames, l.frame(p, left, left+cell, y+top, y+top+height))
+			x := vg.Length(margin) + vg.Length(k)*(cell+gapX)
+			r := vg.Rectangle{Min: vg.Point{X: x + left, Y: y + top}, Max: vg.Point{X: max(x+cell-right, x+left+20), Y: y + top + height}}
+			f := l.frame(p, r, i+k)
+			f.left = x
+			l.frames = append(l.frames, f)
 		}
 		y += top + height + bottom + gapY
 	}
 	return y - gapY
 }
 
-// frame leaves room for the ticks and the labels left and right of a panel.
-func (l *layout) frame(p Panel, left, right, top, bottom vg.Length) frame {
-	f := frame{titled: p.Title != ""}
-	f.y = p.Y.ticks(max(2, int((bottom-top)/32)))
-	room := vg.Length(0)
-	for _, t := range f.y {
-		room = max(room, l.pen.width(t.label, tickSize, false))
-	}
-	for _, c := range p.Y.Categories {
-		room = max(room, l.pen.width(c.Label, axisSize-1, c.Heading))
-	}
-	left += room + tickLength + 4
-	if p.Y.label() != "" {
-		left += axisSize + 6
-	}
-	room = 0
-	for _, layer := range p.Layers {
-		if layer.Kind == Labels {
+// lowest reports whether panel i has none below it: there the x axis, which
+// panels above each other share, has its label.
+func (l *layout) lowest(i int) bool { return i+l.columns >= len(l.f.Panels) }
+
+// sides is the room that ticks and labels take left and right of the panels.
+func (l *layout) sides() (left, right vg.Length) {
+	for _, p := range l.f.Panels {
+		room := vg.Length(0)
+		for _, t := range yTicks(p) {
+			room = max(room, l.pen.width(t.label, tickSize, false))
+		}
+		for _, c := range p.Y.Categories {
+			room = max(room, l.pen.width(c.Label, axisSize-1, c.Heading))
+		}
+		if room += tickLength + 4; p.Y.label() != "" {
+			room += axisSize + 6
+		}
+		left = max(left, room)
+		for _, layer := range p.Layers {
 			for _, s := range layer.Text {
-				room = max(room, l.pen.width(s, vg.Length(layer.Size), false)+6)
+				if layer.Kind == Labels {
+					right = max(right, l.pen.width(s, vg.Length(layer.Size), false)+6)
+				}
 			}
 		}
 	}
-	right -= room
-	right = max(right, left+20)
-	f.Rectangle = vg.Rectangle{Min: vg.Point{X: left, Y: top}, Max: vg.Point{X: right, Y: bottom}}
-	f.x = l.xTicks(p.X, right-left)
+	return left, right
+}
+
+func yTicks(p Panel) []tick { return p.Y.ticks(max(4, int(p.HeightPoints/36))) }
+
+// frame puts the ticks on the axes of panel i.
+func (l *layout) frame(p Panel, r vg.Rectangle, i int) frame {
+	length := r.Max.X - r.Min.X
+	f := frame{Rectangle: r, y: yTicks(p), x: l.xTicks(p.X, length), labelled: l.lowest(i)}
 	// The last label is centred on its tick and must not stand out.
-	if n := len(f.x); n > 0 && room == 0 {
-		out := vg.Length(p.X.share(f.x[n-1].at))*(right-left) + l.pen.width(f.x[n-1].label, tickSize, false)/2 - (right - left)
+	if n := len(f.x); n > 0 {
+		last := f.x[n-1]
+		out := r.Min.X + vg.Length(p.X.share(last.at))*length + l.pen.width(last.label, tickSize, false)/2 - (l.width - 2)
 		if out > 0 {
-			f.Max.X = max(right-out, left+20)
+			f.Max.X = max(r.Max.X-out, r.Min.X+20)
 		}
 	}
 	return f
@@ -239,7 +253,7 @@ func (l *layout) frame(p Panel, left, right, top, bottom vg.Length) frame {
 
 // xTicks returns as many ticks as stand beside each other without touching.
 func (l *layout) xTicks(a Axis, length vg.Length) []tick {
-	for n := max(2, int(length/60)); ; n-- {
+	for n := max(2, int(length/30)); ; n-- {
 		ticks := a.ticks(n)
 		labelled := slices.DeleteFunc(slices.Clone(ticks), func(t tick) bool { return t.label == "" })
 		fits := true
@@ -295,10 +309,12 @@ func (l *layout) draw(c draw.Canvas) {
 	l.pen.c = c
 	l.pen.fill(white, 1, c.Rectangle)
 	top := l.height - margin
-	l.pen.text(l.f.Title, margin, top-titleSize/2, titleSize, true, black, 0)
+	room := l.width - 2*margin
 	if l.f.Simulated {
+		room -= l.pen.width(stamp, titleSize, true) + gapX
 		l.pen.text(stamp, l.width-margin, top-titleSize/2, titleSize, true, vermilion, 1)
 	}
+	l.pen.text(l.pen.shorten(l.f.Title, titleSize, room), margin, top-titleSize/2, titleSize, true, black, 0)
 	for i, n := range l.notes {
 		l.pen.text(n, margin, top-titleSize-4-vg.Length(i)*(noteSize+3)-noteSize/2, noteSize, false, grey, 0)
 	}
@@ -313,6 +329,7 @@ func (l *layout) draw(c draw.Canvas) {
 // swatch draws one entry of the legend.
 func (l *layout) swatch(e entry) {
 	const w, h = 22, 8
+	e.layer.Opacity = math.Max(e.layer.Opacity, 0.4) // one of many faint marks
 	box := vg.Rectangle{Min: vg.Point{X: e.x, Y: e.y - h/2}, Max: vg.Point{X: e.x + w, Y: e.y + h/2}}
 	ends := []vg.Point{{X: box.Min.X, Y: e.y}, {X: box.Max.X, Y: e.y}}
 	switch e.layer.Kind {

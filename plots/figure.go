@@ -138,7 +138,7 @@ var operations = []struct {
 	color Color
 }{
 	{"keygen", blue}, {"sign", vermilion}, {"verify", green}, {"encaps", orange},
-	{"decaps", sky}, {"derive", purple}, {"kem+sig", yellow}, {"run", grey},
+	{"decaps", sky}, {"derive", purple}, {"kem+sig", yellow}, {"run", sky},
 }
 
 // opOrder is the place of an operation in figures; unknown ones stand last.
@@ -155,7 +155,7 @@ func opColor(op string) Color {
 	if i := opOrder(op); i < len(operations) {
 		return operations[i].color
 	}
-	return grey
+	return sky
 }
 
 // maxLabel is the longest name that a figure shows, in characters.

@@ -77,7 +77,9 @@ func (l *layout) axes(at place, f frame) {
 	for _, c := range at.Y.Categories {
 		l.pen.text(c.Label, f.Min.X-tickLength-3, at.y(analysis.Num(c.At)), axisSize-1, c.Heading, black, 1)
 	}
-	l.pen.text(at.X.label(), (f.Min.X+f.Max.X)/2, f.Min.Y-tickLength-tickSize-8-axisSize/2, axisSize, false, black, 0.5)
+	if f.labelled {
+		l.pen.text(at.X.label(), (f.Min.X+f.Max.X)/2, f.Min.Y-tickLength-tickSize-8-axisSize/2, axisSize, false, black, 0.5)
+	}
 	if s := at.Y.label(); s != "" {
 		room := vg.Length(0)
 		for _, t := range f.y {
@@ -85,9 +87,7 @@ func (l *layout) axes(at place, f frame) {
 		}
 		l.pen.upright(s, f.Min.X-tickLength-8-room-axisSize/2, (f.Min.Y+f.Max.Y)/2, axisSize)
 	}
-	if f.titled {
-		l.pen.text(l.pen.shorten(at.Title, axisSize-0.5, f.Max.X-f.Min.X+20), f.Min.X, f.Max.Y+4+axisSize/2, axisSize-0.5, true, black, 0)
-	}
+	l.pen.text(l.pen.shorten(at.Title, axisSize-0.5, f.Max.X-f.left), f.left, f.Max.Y+4+axisSize/2, axisSize-0.5, true, black, 0)
 }
 
 func (l *layout) layer(at place, layer Layer) {
@@ -179,7 +179,7 @@ func (l *layout) bars(at place, layer Layer) {
 }
 
 // spans shades stretches and writes their text where it fits: along the top,
-// or upright.
+// or upright at the bottom, away from the power of a window.
 func (l *layout) spans(at place, layer Layer) {
 	const least = 0.75 // points: a hair's breadth is still seen
 	size := vg.Length(layer.Size)
@@ -197,7 +197,7 @@ func (l *layout) spans(at place, layer Layer) {
 		case w+4 <= to-from:
 			l.pen.text(text, middle, at.Max.Y-2-size/2, size, false, black, 0.5)
 		case size*1.2 <= to-from && w+4 <= at.Max.Y-at.Min.Y:
-			l.pen.upright(text, middle, at.Max.Y-3-w/2, size)
+			l.pen.upright(text, middle, at.Min.Y+4+w/2, size)
 		}
 	}
 }

@@ -48,7 +48,33 @@ func (p pen) face(size vg.Length, bold bool) font.Face {
 
 func (p pen) width(s string, size vg.Length, bold bool) vg.Length {
 	f := p.face(size, bold)
-	return f.Width(s)
+	w := vg.Length(0)
+	for _, part := range unkerned(s) {
+		w += f.Width(part)
+	}
+	return w
+}
+
+// unkerned cuts a text between two ones: the font draws them closer to each
+// other than other digits, which looks like one blurred digit.
+func unkerned(s string) []string {
+	var parts []string
+	from := 0
+	for i := 1; i < len(s); i++ {
+		if s[i] == '1' && s[i-1] == '1' {
+			parts, from = append(parts, s[from:i]), i
+		}
+	}
+	return append(parts, s[from:])
+}
+
+// write writes s from x on, its base line at y.
+func (p pen) write(s string, x, y, size vg.Length, bold bool) {
+	f := p.face(size, bold)
+	for _, part := range unkerned(s) {
+		p.c.FillString(f, vg.Point{X: x, Y: y}, part)
+		x += f.Width(part)
+	}
 }
 
 // wrap breaks a text into lines of a width.
@@ -90,19 +116,17 @@ func (p pen) text(s string, x, y, size vg.Length, bold bool, c Color, align vg.L
 	if s == "" {
 		return
 	}
-	f := p.face(size, bold)
 	p.c.SetColor(c.with(1))
-	p.c.FillString(f, vg.Point{X: x - align*f.Width(s), Y: y - capShare*size}, s)
+	p.write(s, x-align*p.width(s, size, bold), y-capShare*size, size, bold)
 }
 
 // upright writes s from below to above, centred at (x, y).
 func (p pen) upright(s string, x, y, size vg.Length) {
-	f := p.face(size, false)
 	p.c.Push()
 	p.c.SetColor(black.with(1))
 	p.c.Translate(vg.Point{X: x, Y: y})
 	p.c.Rotate(math.Pi / 2)
-	p.c.FillString(f, vg.Point{X: -f.Width(s) / 2, Y: -capShare * size}, s)
+	p.write(s, -p.width(s, size, false)/2, -capShare*size, size, false)
 	p.c.Pop()
 }
 

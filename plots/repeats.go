@@ -26,7 +26,7 @@ func Repeats(r analysis.Results) (Figure, error) {
 		return Figure{}, fmt.Errorf("repeats of %s: %d operations are too many for one figure (%d at most)", r.Run, len(r.Operations), maxPanels)
 	}
 	time = time.padded(0.03)
-	f := newFigure(RepeatsKind, "Windows of "+label(r.Run)+" in the order of the run", r.Simulated,
+	f := newFigure(RepeatsKind, "Repeats of "+label(r.Run)+", in run order", r.Simulated,
 		energyName(r)+" of each window by its operations; pooled: sum of energy by sum of operations")
 	ops := slices.Clone(r.Operations)
 	slices.SortStableFunc(ops, func(a, b analysis.Operation) int {
@@ -42,6 +42,7 @@ func Repeats(r analysis.Results) (Figure, error) {
 	}
 	if len(f.Panels) == 1 {
 		f.Panels[0].HeightPoints = 380
+		f.Panels[0].Y.Quantity = energyName(r) + " per operation"
 	}
 	return f, nil
 }
@@ -85,11 +86,11 @@ func repeatsPanel(r analysis.Results, o analysis.Operation, time extent) (Panel,
 	if len(crosses.X) > 0 {
 		layers = append(layers, crosses)
 	}
-	title := label(o.Alg+" "+o.Op) + ": " + si.Format(float64(q.Value), "J", 4)
+	title := label(o.Alg+" "+o.Op) + ": " + si.Format(float64(q.Value), "J", q.Digits())
 	return Panel{
 		Title:  title,
 		X:      Axis{Quantity: "time", Unit: "s", Min: time.lo, Max: time.hi},
 		Y:      Axis{Unit: "J", Min: y.lo, Max: y.hi},
-		Layers: layers, MinWidthPoints: 165, HeightPoints: 70,
+		Layers: layers, MinWidthPoints: 165, HeightPoints: 80,
 	}, true
 }

@@ -1,9 +1,11 @@
 package plots
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/si"
@@ -135,9 +137,11 @@ func windowLayers(r analysis.Results, v View) (shades []Layer, idle Layer, note 
 	for _, q := range v.Quiet {
 		shades = addSpan(shades, "quiet zone", pale, 0.6, q[0], q[1], "")
 	}
-	idle = Layer{Kind: Line, Name: "baseline", Color: black, Opacity: 1, Size: 1.6, Dashed: true}
+	idle = Layer{Kind: Line, Name: "baseline", Color: vermilion, Opacity: 1, Size: 1.8}
 	shown, outside := 0, 0
-	for _, w := range r.Windows {
+	windows := slices.Clone(r.Windows)
+	slices.SortStableFunc(windows, func(a, b analysis.Window) int { return cmp.Compare(opOrder(a.Op), opOrder(b.Op)) })
+	for _, w := range windows {
 		from, to := float64(w.T0), float64(w.T1)
 		if !(to > from) {
 			outside++
@@ -231,8 +235,8 @@ func (c *columns) add(s align.Stretch) {
 // layers are the range and the mean of the columns; those without a sample
 // are null.
 func (c *columns) layers() (band, mean Layer, y extent) {
-	band = Layer{Kind: Band, Name: "range of samples", Color: blue, Opacity: 0.35}
-	mean = Layer{Kind: Line, Name: "mean power", Color: blue, Opacity: 1, Size: 0.8}
+	band = Layer{Kind: Band, Name: "range of samples", Color: grey, Opacity: 0.5}
+	mean = Layer{Kind: Line, Name: "mean power", Color: black, Opacity: 1, Size: 0.7}
 	y = newExtent()
 	for k := range c.lo {
 		x := analysis.Num(c.from + (float64(k)+0.5)*c.step)
