@@ -23,8 +23,8 @@ lint: ## gofmt, go vet, staticcheck
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 
-coverage: ## do the intervals hold the truth? seeded campaigns on the virtual bench
-	$(GO) test ./bench/coverage -count=1 -timeout 20m -run TestCoverage -v -args -campaigns=full
+coverage: ## do the intervals hold the truth? 300 seeded campaigns a scenario
+	$(GO) test ./bench/coverage -count=1 -timeout 20m -run TestCoverage -v -args -campaigns=$${CAMPAIGNS:-300}
 
 bench: ## speed and memory, as ratios within one run
 	$(GO) test ./... -run '^$$' -bench . -benchmem

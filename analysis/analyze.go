@@ -23,7 +23,7 @@ type Options struct {
 // ErrNoWindows says that a run holds no window that can be measured.
 var ErrNoWindows = errors.New("no usable window")
 
-// ratioOps are the operations whose length is random by design: rejection
+// randomLength reports the operations whose length is random by design: rejection
 // sampling (FIPS 204, 3.3; Falcon's key generation and signing loops).
 func randomLength(alg, op string) bool {
 	switch {
@@ -175,11 +175,16 @@ func (k groupKey) compare(o groupKey) int {
 	return strings.Compare(k.idle, o.idle)
 }
 
+// families in the order in which tables list them.
+var families = []string{"ML-DSA-", "SLH-DSA-", "Falcon-", "ML-KEM-", "Ed", "ECDSA-", "RSA-", "X25519", "ECDH-"}
+
 func algOrder(alg string) int {
-	if i := slices.Index(mark.Algorithms(), alg); i >= 0 {
-		return i
+	for i, f := range families {
+		if strings.HasPrefix(alg, f) {
+			return i
+		}
 	}
-	return math.MaxInt32
+	return len(families)
 }
 
 func opOrder(op string) int {

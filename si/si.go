@@ -21,7 +21,7 @@ var prefixes = []struct {
 
 // Format prints value (in unit, a base unit) with digits significant digits
 // and the prefix that leaves one to three digits before the point:
-// Format(0.00427, "J", 3) is "4.27 mJ".
+// Format(0.00427, "J", 3) is "4.27 mJ". Without a unit it takes no prefix.
 func Format(value float64, unit string, digits int) string {
 	return format(value, unit, digits, false)
 }
@@ -32,6 +32,9 @@ func ASCII(value float64, unit string, digits int) string {
 }
 
 func format(value float64, unit string, digits int, ascii bool) string {
+	if unit == "" { // a bare number takes no prefix
+		return Digits(value, digits)
+	}
 	scale, prefix := Prefix(value, digits)
 	if ascii && prefix == "µ" {
 		prefix = "u"

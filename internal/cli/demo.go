@@ -204,7 +204,9 @@ func (d *demo) print(w io.Writer) error {
 				fmt.Sprintf("%+.2f %%", 100*(float64(op.Net.Value)/truth.JoulesPerOp-1)),
 				number(op.Latency.Mean, "s", 4), number(op.NetWatts.Value, "W", 3), notes.marks(op.Warnings)})
 		}
-		fmt.Fprintln(w, t.Render())
+		if err := render(w, t); err != nil {
+			return err
+		}
 		notes.print(w)
 		for _, x := range r.Warnings {
 			fmt.Fprintf(w, "warning: %s\n", x)
@@ -217,7 +219,9 @@ func (d *demo) print(w io.Writer) error {
 		value, total, _ := quantity(r.Ratio, "")
 		t.AppendRow(table.Row{r.Alg, r.Op, value, total, number(analysis.Num(r.True), "", 4), number(analysis.Num(r.Slowdown), "", 4)})
 	}
-	fmt.Fprintln(w, t.Render())
+	if err := render(w, t); err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "\nThe total interval holds the truth in %d of %d rows (of 95 %% intervals, about %.0f do).\n", held, all, 0.95*float64(all))
 	_, err := fmt.Fprintf(w, "The set is kept in %s; the same again: joulemark analyze %s\n", d.Set, d.Set)
 	return err

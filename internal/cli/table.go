@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -44,7 +45,7 @@ func printTable(w io.Writer, r analysis.Results) error {
 			q = op.Gross
 		}
 		value, total, repeat := quantity(q, "J")
-		row := table.Row{op.Alg, op.Op, op.Count, op.Windows, value, total, repeat}
+		row := table.Row{op.Alg, operationName(op, r), op.Count, op.Windows, value, total, repeat}
 		if !none {
 			row = append(row, number(op.Gross.Value, "J", 4))
 		}
@@ -54,8 +55,8 @@ func printTable(w io.Writer, r analysis.Results) error {
 		}
 		t.AppendRow(append(row, notes.marks(op.Warnings)))
 	}
-	if _, err := fmt.Fprintln(w, t.Render()); err != nil {
-		return fmt.Errorf("write table: %w", err)
+	if err := render(w, t); err != nil {
+		return err
 	}
 	notes.print(w)
 	for _, x := range r.Windows {
@@ -83,7 +84,7 @@ func printHead(w io.Writer, r analysis.Results) {
 		fmt.Fprintf(w, "target     %s\n", joinWords(", ", t.Name+bits, t.ISA, t.Impl, t.CC))
 	}
 	m := r.Meter
-	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", joinWords(" ", m.Driver, m.Model), si.Format(float64(m.EffectiveRateHz), "Hz", 5),
+	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", instrument(m), si.Format(float64(m.EffectiveRateHz), "Hz", 5),
 		response(m.ResponseSeconds), "accuracy "+m.Accuracy))
 	a := r.Alignment
 	switch a.Method {
@@ -97,8 +98,40 @@ func printHead(w io.Writer, r analysis.Results) {
 	case analysis.None:
 		fmt.Fprintln(w, "baseline   none: gross energy between the marks")
 	default:
-		fmt.Fprintf(w, "baseline   %s: net is input energy above idle at the measuring point\n", r.Baseline)
+		fmt.Fprintf(w, "baseline   %s: net is input energy at the measuring point above idle (%s)\n", r.Baseline, strings.Join(idleModes(r), ", "))
 	}
+}
+
+// idleModes lists the idle modes that net energy is over.
+func idleModes(r analysis.Results) []string {
+	var modes []string
+	for _, op := range r.Operations {
+		mode := op.IdleMode
+		if mode == "" {
+			mode = "mode not stated"
+		}
+		if !slices.Contains(modes, mode) {
+			modes = append(modes, mode)
+		}
+	}
+	return modes
+}
+
+// operationName names an operation, with its idle mode where the run has
+// several.
+func operationName(op analysis.Operation, r analysis.Results) string {
+	if len(idleModes(r)) > 1 {
+		return fmt.Sprintf("%s (%s)", op.Op, op.IdleMode)
+	}
+	return op.Op
+}
+
+// instrument names a meter by model, and by driver where that says more.
+func instrument(m analysis.Meter) string {
+	if m.Model == "" || m.Driver == "" || strings.Contains(strings.ToLower(m.Model), strings.ToLower(m.Driver)) {
+		return joinWords(" ", m.Model, map[bool]string{true: m.Driver}[m.Model == ""])
+	}
+	return m.Model + " (" + m.Driver + ")"
 }
 
 func response(s analysis.Num) string {
@@ -133,6 +166,16 @@ func newTable() table.Writer {
 	return t
 }
 
+// render prints a table without blanks at the ends of its lines.
+func render(w io.Writer, t table.Writer) error {
+	for line := range strings.Lines(t.Render()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return fmt.Errorf("write table: %w", err)
+		}
+	}
+	return nil
+}
+
 // number prints a value, or a dash where it cannot be stated.
 func number(v analysis.Num, unit string, digits int) string {
 	if !v.Stated() {
@@ -147,7 +190,10 @@ func quantity(q analysis.Quantity, unit string) (value, total, repeat string) {
 	v, digits := float64(q.Value), q.Digits()
 	value, total, repeat = number(q.Value, unit, digits), "-", "-"
 	if q.Lo95.Stated() {
-		scale, _ := si.Prefix(v, digits)
+		scale := 1.0
+		if unit != "" {
+			scale, _ = si.Prefix(v, digits)
+		}
 		decimals := decimalsOf(value)
 		total = fmt.Sprintf("%.*f … %.*f", decimals, float64(q.Lo95)/scale, decimals, float64(q.Hi95)/scale)
 	}

@@ -58,6 +58,24 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// TestRows: what may differ from row to row.
+func TestRows(t *testing.T) {
+	for _, text := range []string{
+		"time_s,watts\n0,1,\n1,2,\n",
+		"time_s,watts,\n0,1,\n1,2,\n",
+		"time_s,watts,note\n0,1\n1,2,x\n",
+		"time_s,watts\n\n  # paused\n0,1\n \n1,2",
+		"time_s , watts\n 0 , 1 \n\"1\" , \"2\" \n",
+		"time_s;watts\n0;1,0\n1;2,0\n",
+		"\"time_s\"\t\"watts\"\n0\t1\n1\t2\n",
+	} {
+		got, err := importText(t, Options{}, "f", text)
+		if err != nil || fmt.Sprint(got.columns[meters.Watts]) != "[1 2]" || got.info.RateHz != 1 || len(got.notes) > 0 {
+			t.Errorf("%q: %v, %v, %v", text, got.columns, got.notes, err)
+		}
+	}
+}
+
 // TestHeaders: how columns may be called.
 func TestHeaders(t *testing.T) {
 	for header, want := range map[string]string{

@@ -139,6 +139,14 @@ func TestEnergyRunner(t *testing.T) {
 		{"last edge missed", func(r *recording, files map[string]string) {
 			r.edges = r.edges[:6]
 		}, "2:8:2712-4046 4:8:5850-7184", "edges-missed! inferences-unbounded!"},
+		{"first edge missed of even commands", func(r *recording, files map[string]string) {
+			// Moved by one command, the log fits the edges just as often.
+			r.edges = []float64{0.1, 2, 4, 5, 7, 8, 10, 11}
+			r.log = []string{"1.0 io: [dut]: m-model-[kws01]", "100.0 emon: m-trace[on]"}
+			for i, n := range []int{1, 2, 3, 4} {
+				r.log = append(r.log, fmt.Sprintf("%d.0 io: [dut]: m-infer-start-%d", 101+3*i, n), fmt.Sprintf("%d.0 io: [dut]: m-infer-done", 102+3*i))
+			}
+		}, "3:2:4001-5000 5:3:7000-8000 7:4:10001-11001", "edges-missed! inferences-unbounded!"},
 		{"extra edge at boot", func(r *recording, files map[string]string) {
 			r.edges = slices.Insert(r.edges, 1, 0.5)
 		}, "3:8:2712-4046 5:8:5850-7184 7:6:8990-9500", "edges-missed!"},

@@ -102,6 +102,7 @@ func TestMarksErrors(t *testing.T) {
 		{"decimal comma", "1,5 @jm ok\n", `m:1:1: "1,5" is no host time in seconds; a line is a time, a tab or space, and the line as received`},
 		{"huge time", "1e40 @jm ok\n", `m:1:1: time "1e40" is too large`},
 		{"long line", "1.5 " + strings.Repeat("x", maxLine) + "\n", "m:1: the line is longer than 65536 bytes; is this a text file?"},
+		{"before the samples", "0.5 @jm ok\n", "m: marks from 0.5 s to 0.5 s and samples from 1 s to 3.5 s do not overlap; both must count on one clock (since 1970, or since one start)"},
 		{"other clock", "1700000000.25 @jm ok\n1700000001 @jm ok\n", "m: marks from 1700000000.25 s to 1700000001 s and samples from 1 s to 3.5 s do not overlap; both must count on one clock (since 1970, or since one start)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -125,6 +125,39 @@ func FuzzDecimal(f *testing.F) {
 	})
 }
 
+// TestFloatsNearest: numbers of many digits are rounded once.
+func TestFloatsNearest(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for range 100000 {
+		s := strconv.FormatUint(rnd.Uint64()>>rnd.IntN(60), 10) + "e" + strconv.Itoa(rnd.IntN(50)-25)
+		d, err := scanDecimal([]byte(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := strconv.ParseFloat(s, 64)
+		if got, err := d.float([]byte(s), 0); err != nil || got != want {
+			t.Fatalf("%s is %v, %v, want %v", s, got, err, want)
+		}
+	}
+}
+
+func TestNanosRounded(t *testing.T) {
+	for s, want := range map[string]int64{
+		"0.0000000004": 0, "0.0000000005": 1, "-0.0000000006": -1, "1.99999999951": 2e9, "1e-10": 0, "6e-10": 1,
+		"1e-40": 0, "9.2233720368547758e9": 9223372036854775800, "0e99": 0,
+	} {
+		d, err := scanDecimal([]byte(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.nanos(0); err != nil || got != want {
+			t.Errorf("%s s is %d ns, %v, want %d", s, got, err, want)
+		}
+	}
+}
+
 // TestNanosExact: times of today keep every nanosecond.
 func TestNanosExact(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
