@@ -90,8 +90,9 @@ func (b *bars) scale(values extent) {
 	b.axis = Axis{Quantity: energyName(b.runs[0]) + " per operation", Unit: "J"}
 	if values.lo > 0 && values.hi > values.lo*math.Pow(10, logFrom) {
 		b.axis.Log = true
-		b.axis.Min = math.Pow(10, math.Floor(math.Log10(values.lo)))
-		b.axis.Max = math.Pow(10, math.Ceil(math.Log10(values.hi)))
+		// The least bar is still seen, and the interval of the longest.
+		b.axis.Min = math.Pow(10, math.Floor(math.Log10(values.lo/1.5)))
+		b.axis.Max = math.Pow(10, math.Ceil(math.Log10(values.hi*1.2)))
 		return
 	}
 	for _, ops := range b.rows {

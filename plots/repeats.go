@@ -2,6 +2,7 @@ package plots
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/joulemark/joulemark/analysis"
@@ -40,8 +41,10 @@ func Repeats(r analysis.Results) (Figure, error) {
 	if len(f.Panels) == 0 {
 		return Figure{}, fmt.Errorf("repeats of %s: %w: no operation has a value", r.Run, ErrEmpty)
 	}
+	for i := range f.Panels {
+		f.Panels[i].HeightPoints = math.Max(80, 380/float64(len(f.Panels)))
+	}
 	if len(f.Panels) == 1 {
-		f.Panels[0].HeightPoints = 380
 		f.Panels[0].Y.Quantity = energyName(r) + " per operation"
 	}
 	return f, nil
@@ -91,6 +94,6 @@ func repeatsPanel(r analysis.Results, o analysis.Operation, time extent) (Panel,
 		Title:  title,
 		X:      Axis{Quantity: "time", Unit: "s", Min: time.lo, Max: time.hi},
 		Y:      Axis{Unit: "J", Min: y.lo, Max: y.hi},
-		Layers: layers, MinWidthPoints: 165, HeightPoints: 80,
+		Layers: layers, MinWidthPoints: 165,
 	}, true
 }

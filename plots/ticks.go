@@ -51,8 +51,8 @@ func (a Axis) share(v float64) float64 {
 	return (v - a.Min) / (a.Max - a.Min)
 }
 
-// ticks returns at most n labelled ticks, at least two where round numbers
-// allow.
+// ticks returns about n labelled ticks at most: a few more where fewer than two
+// round numbers lie on the axis.
 func (a Axis) ticks(n int) []tick {
 	switch {
 	case a.Categories != nil:
@@ -75,6 +75,9 @@ func (a Axis) ticks(n int) []tick {
 			text = "0" // never "-0.0"
 		}
 		out = append(out, tick{v, text})
+	}
+	if len(out) < 2 && n < 8 {
+		return a.ticks(n + 1)
 	}
 	return out
 }

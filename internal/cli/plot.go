@@ -84,7 +84,7 @@ func plotVerb(env *Env) *cobra.Command {
 	f.Float64Var(&o.from, "from", 0, "trace from this `SECOND` on")
 	f.Float64Var(&o.to, "to", math.Inf(1), "trace up to this `SECOND`")
 	f.Lookup("to").DefValue = "" // the end
-	f.IntVar(&o.width, "width", 1200, "width in `PIXELS`; text keeps its size, so that 500 suits a column of a paper")
+	f.IntVar(&o.width, "width", defaultPixels, "width in `PIXELS`; text keeps its size, so that 500 suits a column of a paper")
 	f.StringVar(&o.meter, "meter", "", "draw this `NAME` of several meters in a run")
 	f.StringVar(&o.baseline, "baseline", "local", "idle level to subtract: `local`, global or none")
 	f.BoolVar(&o.json, "json", false, "print the figures as JSON (joulemark.figures/1), write no file")
@@ -93,6 +93,9 @@ func plotVerb(env *Env) *cobra.Command {
 
 // pixel is one pixel in points.
 const pixel = 0.75
+
+// defaultPixels is the width of a figure.
+const defaultPixels = 1200
 
 // gallery checks the flags.
 func (o *figureFlags) gallery(env *Env) (*gallery, error) {
@@ -321,7 +324,7 @@ func (g *gallery) write(w io.Writer, place string, formats []string) error {
 			if isFile {
 				path = place
 			}
-			data, err := render(p.Figure, format)
+			data, err := drawAs(p.Figure, format)
 			if err == nil {
 				err = checkReplaced(path)
 			}
@@ -342,7 +345,7 @@ func (g *gallery) write(w io.Writer, place string, formats []string) error {
 	return nil
 }
 
-func render(f plots.Figure, format string) ([]byte, error) {
+func drawAs(f plots.Figure, format string) ([]byte, error) {
 	if format == "png" {
 		return f.PNG()
 	}
