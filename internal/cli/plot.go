@@ -336,7 +336,7 @@ func (g *gallery) write(w io.Writer, place string, formats []string) error {
 	}
 	for _, f := range files {
 		if err := writeWhole(f.path, f.data); err != nil {
-			return hinted(fmt.Errorf("write figure: %w", err), "name a place that you may write to with -o")
+			return notWritten(err)
 		}
 		if _, err := fmt.Fprintln(w, f.path); err != nil {
 			return fmt.Errorf("write result: %w", err)
@@ -352,6 +352,10 @@ func drawAs(f plots.Figure, format string) ([]byte, error) {
 	return f.SVG()
 }
 
+func notWritten(err error) error {
+	return hinted(fmt.Errorf("write figure: %w", err), "name a place that you may write to with -o")
+}
+
 // checkReplaced refuses a file that exists and is no figure of ours.
 func checkReplaced(path string) error {
 	file, err := os.Open(path)
@@ -359,7 +363,7 @@ func checkReplaced(path string) error {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("write figure: %w", err)
+		return notWritten(err)
 	}
 	defer file.Close()
 	head, err := io.ReadAll(io.LimitReader(file, 1024))
