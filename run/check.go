@@ -65,8 +65,7 @@ func (r *Run) Check() Report {
 		return fresh.report(nil)
 	}
 	defer root.Close()
-	v := &verifier{run: fresh, root: root, tracks: map[trackKey]*track{},
-		seen: map[string]bool{}, batch: Batch{Columns: map[string][]float64{}}}
+	v := &verifier{run: fresh, root: root, tracks: map[trackKey]*track{}, seen: map[string]bool{}}
 	for _, s := range fresh.Streams {
 		v.streams = append(v.streams, StreamReport{Stream: s.Stream, Driver: s.Driver, Segments: len(s.Segments)})
 	}
@@ -84,10 +83,10 @@ func (r *Run) Check() Report {
 
 func (r *Run) report(streams []StreamReport) Report {
 	p := Report{Schema: CheckSchema, Run: r.Dir, Name: r.Header.Name, Tool: r.Header.Tool,
-		Simulated: r.Header.Simulated, Closed: r.Closing != nil, Streams: streams,
+		Simulated: r.Header.Simulated, Closed: r.Closing != nil, Streams: append([]StreamReport{}, streams...),
 		Records: r.Counts, Unknown: r.Unknown,
 		Lines: r.Counts["line"], Edges: r.Counts["edge"], Windows: r.Counts["window"],
-		Damage: r.Damage, DamageCount: r.DamageCount, TailOnly: r.TailOnly}
+		Damage: append([]Damage{}, r.Damage...), DamageCount: r.DamageCount, TailOnly: r.TailOnly}
 	if p.Closed {
 		p.Reason = r.Closing.Reason
 	}
@@ -106,7 +105,6 @@ type verifier struct {
 	tracks  map[trackKey]*track
 	streams []StreamReport  // as run.Streams
 	seen    map[string]bool // files that a checkpoint names
-	batch   Batch
 	list    []Arrival
 }
 
@@ -131,7 +129,7 @@ func (v *verifier) checkpoint(c *Checkpoint) {
 	key := trackKey{c.Stream, c.Kind}
 	t := v.tracks[key]
 	if t == nil {
-		t = &track{root: v.root, stream: &v.run.Streams[i], kind: c.Kind}
+		t = newTrack(v.root, &v.run.Streams[i], c.Kind)
 		v.tracks[key] = t
 	}
 	if c.Segment > t.segment {
@@ -142,27 +140,30 @@ func (v *verifier) checkpoint(c *Checkpoint) {
 		v.fail(c.File, gap)
 	}
 	if err == nil && c.Rows > 0 {
-		err = v.batchOf(t, c, b, &v.streams[i])
+		err = v.decode(t, c, b, &v.streams[i])
 	}
 	if err != nil {
 		v.fail(c.File, err)
 	}
 }
 
-// batchOf decodes one batch and counts what is in it.
-func (v *verifier) batchOf(t *track, c *Checkpoint, b []byte, s *StreamReport) (err error) {
+// decode decodes one batch and counts what is in it.
+func (v *verifier) decode(t *track, c *Checkpoint, b []byte, s *StreamReport) (err error) {
 	switch c.Kind {
 	case SampleData:
 		before := t.lastNs
-		if err := t.samples(c, b, &v.batch); err != nil {
+		if err := t.samples(c, b); err != nil {
 			return err
 		}
 		s.Samples += c.Rows
 		if rate := t.stream.RateHz; rate > 0 {
 			s.Seconds += float64(c.Rows) / rate
-		} else {
-			s.Seconds += float64(t.lastNs-max(before, v.batch.TimesNs[0])) / 1e9
+			return nil
 		}
+		if before == noNs {
+			before = t.batch.TimesNs[0]
+		}
+		s.Seconds += float64(t.lastNs-before) / 1e9
 	case ArrivalData:
 		if v.list, err = t.arrivals(c, b, v.list[:0]); err == nil {
 			s.Arrivals += c.Rows

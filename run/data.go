@@ -27,9 +27,14 @@ type track struct {
 	refused bool     // the segment's columns are not those of its meter
 	end     int64    // of the last checkpoint
 	row     int64    // after the last checkpoint
-	lastNs  int64    // of the segment's samples so far
+	lastNs  int64    // time of the segment's last sample, noNs before the first
 	batches *batchReader
 	buf     []byte
+	batch   Batch // of samples, reused
+}
+
+func newTrack(root *os.Root, s *StreamInfo, kind StreamKind) *track {
+	return &track{root: root, stream: s, kind: kind, batch: Batch{Columns: map[string][]float64{}}}
 }
 
 // errSkip marks bytes that are not read because of a damage told earlier.
@@ -79,7 +84,7 @@ func (t *track) open(c *Checkpoint) error {
 		return damaged(c, fmt.Sprintf("a checkpoint of segment %d after one of segment %d", c.Segment, t.segment))
 	}
 	t.close()
-	t.segment, t.size, t.refused, t.end, t.row, t.lastNs = c.Segment, 0, false, 0, 0, -maxNs
+	t.segment, t.size, t.refused, t.end, t.row, t.lastNs = c.Segment, 0, false, 0, 0, noNs
 	i := slices.IndexFunc(t.stream.Segments, func(s Segment) bool { return s.Segment == c.Segment })
 	if i < 0 {
 		return damaged(c, fmt.Sprintf("segment %d has no meter record", c.Segment))
@@ -148,7 +153,7 @@ func (r *Run) each(stream string, kind StreamKind, use func(*track, *Checkpoint,
 		return
 	}
 	defer root.Close()
-	t := &track{root: root, stream: s, kind: kind}
+	t := newTrack(root, s, kind)
 	defer t.close()
 	r.scan(onlyCheckpoints, func(rec Record, _ []byte, err error) bool {
 		c := rec.Checkpoint
@@ -200,24 +205,23 @@ func (r *Run) noStream(name string) error {
 // last.
 func (r *Run) Samples(stream string) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
-		batch := Batch{Columns: map[string][]float64{}}
 		r.each(stream, SampleData, func(t *track, c *Checkpoint, b []byte) (bool, error) {
-			if err := t.samples(c, b, &batch); err != nil {
+			if err := t.samples(c, b); err != nil {
 				return true, err
 			}
-			return yield(&batch, nil), nil
+			return yield(&t.batch, nil), nil
 		}, func(err error) bool { return yield(nil, err) })
 	}
 }
 
-// samples decodes one batch.
-func (t *track) samples(c *Checkpoint, b []byte, batch *Batch) error {
-	batch.Segment, batch.Row, batch.Rows = c.Segment, c.Row, int(c.Rows)
-	if err := t.batches.samples(b, c.Rows, batch); err != nil {
+// samples decodes one batch into t.batch.
+func (t *track) samples(c *Checkpoint, b []byte) error {
+	t.batch.Segment, t.batch.Row = c.Segment, c.Row
+	if err := t.batches.samples(b, c.Rows, &t.batch); err != nil {
 		return damaged(c, err.Error())
 	}
-	for _, ns := range batch.TimesNs {
-		if ns < t.lastNs || ns > maxNs {
+	for _, ns := range t.batch.TimesNs {
+		if ns < max(t.lastNs, -maxNs) || ns > maxNs {
 			return damaged(c, fmt.Sprintf("sample time %d ns after %d ns", ns, t.lastNs))
 		}
 		t.lastNs = ns

@@ -122,7 +122,8 @@ func FuzzArrow(f *testing.F) {
 			t.Fatal(err)
 		}
 		d.checkHead(head)
-		tr := &track{batches: d}
+		tr := newTrack(nil, nil, SampleData)
+		tr.batches, tr.lastNs = d, noNs
 		c := &Checkpoint{Segment: 1, Rows: int64(rows)}
 		for range 2 { // a second time after an error
 			if arrivals {
@@ -132,13 +133,12 @@ func FuzzArrow(f *testing.F) {
 				}
 				continue
 			}
-			b := Batch{Columns: map[string][]float64{}}
-			if err := tr.samples(c, batch, &b); err != nil {
+			if err := tr.samples(c, batch); err != nil {
 				continue
 			}
 			for _, name := range info.Columns {
-				if len(b.Columns[name]) != int(rows) {
-					t.Fatalf("%d values of %d rows", len(b.Columns[name]), rows)
+				if len(tr.batch.Columns[name]) != int(rows) {
+					t.Fatalf("%d values of %d rows", len(tr.batch.Columns[name]), rows)
 				}
 			}
 		}

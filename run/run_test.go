@@ -276,6 +276,26 @@ func TestAnyArrowReader(t *testing.T) {
 	}
 }
 
+// TestStreamsDoNotMix checks streams of different form whose batches alternate.
+func TestStreamsDoNotMix(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "r")
+	w := create(t, dir)
+	usb, log := w.stream(usbInfo()), w.stream(logInfo())
+	for i := range 3 {
+		b := logBlock()
+		for j := range b.TimesNs {
+			b.TimesNs[j] += int64(100 * i)
+		}
+		w.must(log.Write(b), log.Flush(), usb.Write(usbBlock(i)), usb.Flush())
+	}
+	w.must(w.Close("done", 0))
+	r, err := Open(dir)
+	w.must(err)
+	if p := r.Check(); !p.OK() || math.Abs(p.Streams[1].Seconds-225e-9) > 1e-15 {
+		t.Errorf("report %+v", p)
+	}
+}
+
 // files returns the bytes of all files of a run.
 func files(t testing.TB, dir string) map[string]string {
 	t.Helper()
@@ -332,6 +352,34 @@ func TestFlushFollowsTheBlocksTimes(t *testing.T) {
 	got, r := read(t, dir)
 	if n := 56 + 2*MaxBatchRows; len(got.damage) > 0 || r.Streams[0].Rows != int64(n) || r.Counts["checkpoint"] > 20 {
 		t.Errorf("%d rows in %d checkpoints, damage %v", r.Streams[0].Rows, r.Counts["checkpoint"], got.damage)
+	}
+}
+
+// TestFlushBoundsABatch writes what no meter sends within half a second.
+func TestFlushBoundsABatch(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "r")
+	w := create(t, dir)
+	empty := meters.Block{ArrivalNs: 1, Values: [][]float64{{}, {}}, Raw: []byte{}}
+	large := empty
+	large.Raw = make([]byte, flushRawBytes/2)
+	s := w.stream(usbInfo(), large, large, large)
+	for range MaxBatchRows {
+		w.must(s.Write(empty))
+	}
+	w.must(w.Close("done", 0))
+	r, err := Open(dir)
+	w.must(err)
+	if p := r.Check(); !p.OK() || p.Streams[0].Packets != 3+MaxBatchRows || p.Streams[0].Arrivals != 3+MaxBatchRows {
+		t.Errorf("report %+v", p)
+	}
+	var lengths []int64
+	for rec := range r.Records() {
+		if c := rec.Checkpoint; c != nil && c.Kind == RawData {
+			lengths = append(lengths, c.Rows)
+		}
+	}
+	if want := []int64{2, MaxBatchRows, 1}; !slices.Equal(lengths, want) {
+		t.Errorf("batches of %v packets, want %v", lengths, want)
 	}
 }
 
@@ -478,6 +526,10 @@ func TestDiskFull(t *testing.T) {
 		}
 		if r, err := Open(w.dir); err != nil || r.Streams[0].Rows != 4 || r.Check().Streams[0].Samples != 4 {
 			t.Errorf("%s: what was on disk is not read: %+v, %v", name, r, err)
+		}
+		w.must(w.Abandon())
+		if _, err := os.Stat(w.dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: abandoned after the failure, the folder is still there: %v", name, err)
 		}
 	}
 }

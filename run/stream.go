@@ -36,7 +36,7 @@ type Stream struct {
 	arrivals *dataFile // nil before the first of its kind, as packets
 	packets  *dataFile
 	rows     int64 // samples of this segment, pending ones included
-	lastNs   int64 // the last sample's time, where samples have one
+	lastNs   int64 // time of the last sample, where samples have one
 
 	// Pending, not yet on disk.
 	waiting     bool
@@ -66,7 +66,7 @@ func (w *Writer) openStream(info meters.Info) (*Stream, error) {
 	if err := checkInfo(info); err != nil {
 		return nil, err
 	}
-	s := &Stream{w: w, info: info, segment: 1, lastNs: math.MinInt64}
+	s := &Stream{w: w, info: info, segment: 1, lastNs: noNs}
 	if old := w.stream(info.Stream); old != nil {
 		if err := sameForm(old.info, info); err != nil {
 			return nil, err

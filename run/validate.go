@@ -21,6 +21,8 @@ const (
 	MaxSegments        = 4096     // meter records of one run
 	maxRow             = 1 << 53  // rows of one segment: float64 still counts them
 	maxNs              = 1 << 60  // 36 years
+
+	noNs = math.MinInt64 // before any sample time
 )
 
 var (

@@ -30,14 +30,13 @@ type Writer struct {
 	mu      sync.Mutex // guards what follows; taken after a Stream's
 	log     *os.File
 	err     error // why nothing more is written
+	done    bool  // closed in order or abandoned
 	streams map[string]*Stream
 	created []string // files and folders, in the order of creation
 }
 
 // ErrClosed is the cause of a write after Close or Abandon.
 var ErrClosed = errors.New("the run is closed")
-
-var errAbandoned = errors.New("the run is abandoned")
 
 // Create makes the folder dir, with its parents, and begins a run in it. An
 // existing path is never touched: the error then wraps fs.ErrExist. The
@@ -244,8 +243,9 @@ func (w *Writer) close(c Close) error {
 	if err == nil {
 		err = errors.Join(w.log.Sync(), syncFolder(w.dir))
 	}
-	w.err = ErrClosed
-	return errors.Join(err, w.log.Close())
+	err = errors.Join(err, w.log.Close())
+	w.err, w.done = ErrClosed, err == nil
+	return err
 }
 
 // endStreams ends all streams, in the order of their names, and adds up their
@@ -263,9 +263,9 @@ func (w *Writer) endStreams(rows map[string]int64) error {
 	return err
 }
 
-// Abandon closes the run and removes what this writer created: the files, the
-// folder, and parents of it that are empty. A resumed run stays, without a
-// closing record.
+// Abandon removes what this writer created: the files, the folder, and parents
+// of it that are empty. It may follow a Close that failed. A resumed run stays,
+// without a closing record.
 func (w *Writer) Abandon() error {
 	if err := w.abandon(); err != nil {
 		return fmt.Errorf("abandon run %s: %w", w.dir, err)
@@ -276,13 +276,14 @@ func (w *Writer) Abandon() error {
 func (w *Writer) abandon() error {
 	w.opening.Lock()
 	defer w.opening.Unlock()
-	if w.poison(errAbandoned); errors.Is(w.failure(), ErrClosed) {
-		return ErrClosed
-	}
+	w.poison(ErrClosed)
 	w.endStreams(map[string]int64{}) // only closes the files
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.err = ErrClosed
+	if w.done {
+		return ErrClosed
+	}
+	w.err, w.done = ErrClosed, true
 	if w.log != nil {
 		w.log.Close()
 	}

@@ -12,14 +12,15 @@ import (
 const (
 	confirmSeconds = 1.5
 	confirmPackets = 24
-	settleSeconds  = 1.0 // of these, the last two thirds only confirm the rest
+	settleSeconds  = 1.0 // the last second and two thirds of the packets only confirm the rest
 	// confirmDoubt is -ln of the probability that all packets are late by
 	// chance while a shift is confirmed.
 	confirmDoubt = 14
 	promptWeight = 1.0 / 256 // of one packet in the share of prompt ones
 	promptLeast  = 1e-2
+	sameSteps    = 8       // show the size of packets
 	leastPackets = 8       // show a shift, undecided, at the end of a stream
-	mergePackets = 4       // losses closer than this are one
+	mergePackets = 12      // losses closer than this are one
 	pendingMost  = 1 << 16 // packets that wait for a decision, a bound on memory
 	// leastShift is the smallest shift that is seen in arrivals at all, s:
 	// delays of USB and of schedulers vary slowly by about as much.
@@ -65,7 +66,8 @@ type Gap struct {
 type Arrivals struct {
 	rateHz     float64
 	packetRows int64
-	firstSteps [2]int64 // from which the packet size is learnt
+	step       int64 // rows from packet to packet, as long as they agree
+	steps      int   // how many did
 
 	packets, disordered int64
 	lastRow             int64
@@ -77,7 +79,7 @@ type Arrivals struct {
 	due             line // arrival after the smallest delay, over source seconds
 	dueAtGap        line // due when the last gap was found
 	started         bool
-	scatter         float64 // of the delays, s: shorter shifts cannot be told from them
+	scatter         float64 // of the delays where it hides packets, s
 	startSpan       float64 // source seconds that the first line rests on
 	pending         []arrival
 	lookAt          int     // number of pending packets at which to decide next
@@ -119,16 +121,19 @@ func (a *Arrivals) Add(row int64, hostSeconds float64) {
 }
 
 // learnSize takes the size of packets from the stream where nobody stated it:
-// the first two steps must agree, otherwise a loss may be any number of rows.
+// the first sameSteps steps must agree, otherwise a loss may be any number of
+// rows.
 func (a *Arrivals) learnSize(step int64) {
-	switch {
-	case a.packetRows > 0:
-	case a.firstSteps[0] == 0:
-		a.firstSteps[0] = step
-	case a.firstSteps[0] == step:
-		a.packetRows = step
-	default:
+	if a.packetRows > 0 {
+		return
+	}
+	if a.steps > 0 && step != a.step {
 		a.packetRows = 1
+		return
+	}
+	a.step = step
+	if a.steps++; a.steps == sameSteps {
+		a.packetRows = step
 	}
 }
 
@@ -174,8 +179,9 @@ func (a *Arrivals) take(p arrival) {
 	}
 }
 
-// start makes a first line of the packets so far, if enough of them are close
-// to it, or at any rate if forced, and takes them again.
+// start makes a first line of the packets so far, if they suffice, or at any
+// rate if forced, and takes them again. Its slope is that of short stretches of
+// the packets, few of which a loss spoils.
 func (a *Arrivals) start(force bool) {
 	pending := a.pending
 	span := a.source(pending[len(pending)-1].row) - a.source(pending[0].row)
@@ -183,53 +189,44 @@ func (a *Arrivals) start(force bool) {
 	for i, p := range pending {
 		pairs[i] = Pair{a.source(p.row), p.host}
 	}
-	a.due = held(pairs, line{slope: 1})
-	near := 0
-	for _, p := range pending {
-		if a.delay(p) < a.threshold() {
-			near++
-		}
-	}
-	enough := span >= startSeconds && near >= confirmPackets || span >= startMost || len(pending) >= pendingMost
-	if !force && !enough {
+	a.due = lineBelow(pairs, hold(middle(pairs, groups/4)))
+	prompt, scatter := a.calmest(pending)
+	enough := span >= startSeconds && prompt*float64(len(pending)) >= confirmPackets
+	if !force && !enough && span < startMost && len(pending) < pendingMost {
 		a.lookAt = len(pending) + len(pending)/8 + 1
 		return
 	}
-	a.started, a.startSpan, a.scatter = true, span, a.quarterScatter(pending)
-	a.prompt = max(float64(near)/float64(len(pending)), promptLeast)
+	a.started, a.startSpan, a.prompt = true, span, max(prompt, promptLeast)
+	if scatter > a.quantum() {
+		a.scatter = scatter // single packets do not stand out
+	}
 	a.pending, a.lookAt = nil, 0
 	for _, p := range pending {
 		a.take(p)
 	}
 }
 
-// quarterScatter is how far the lower quarter of delays reaches above the
-// smallest, within the calmest quarter of the packets.
-func (a *Arrivals) quarterScatter(pending []arrival) float64 {
-	least := math.Inf(1)
+// calmest returns, of the quarter of the packets whose delays scatter least,
+// the share of packets that come less than the threshold after the first, and
+// how far the median delay lies above the smallest.
+func (a *Arrivals) calmest(pending []arrival) (prompt, scatter float64) {
+	scatter = math.Inf(1)
 	for i := range 4 {
 		var delays []float64
 		for _, p := range pending[i*len(pending)/4 : (i+1)*len(pending)/4] {
 			delays = append(delays, a.delay(p))
 		}
-		if len(delays) > 0 {
-			slices.Sort(delays)
-			least = min(least, delays[len(delays)/4]-delays[0])
+		slices.Sort(delays)
+		if n := len(delays); n > 0 && delays[n/2]-delays[0] < scatter {
+			near, _ := slices.BinarySearch(delays, delays[0]+a.threshold())
+			prompt, scatter = float64(near)/float64(n), delays[n/2]-delays[0]
 		}
 	}
-	return least
+	return prompt, scatter
 }
 
-// held is the line below pairs, its slope held within what a nominal rate may
-// be off; that of old where the pairs are too few.
-func held(pairs []Pair, old line) line {
-	slope := old.slope
-	if len(pairs) >= 2 {
-		l, _ := below(pairs)
-		slope = min(max(l.slope, 1-nominalRate), 1+nominalRate)
-	}
-	return lineBelow(pairs, slope)
-}
+// hold keeps a slope within what a nominal rate may be off.
+func hold(slope float64) float64 { return min(max(slope, 1-nominalRate), 1+nominalRate) }
 
 // lineBelow is the highest line of a given slope below pairs.
 func lineBelow(pairs []Pair, slope float64) line {
@@ -261,11 +258,12 @@ func (a *Arrivals) settle(p arrival) {
 // foresee renews the line on which packets are due.
 func (a *Arrivals) foresee() {
 	points := a.recent.points
-	if points[len(points)-1].SourceSeconds-points[0].SourceSeconds < a.startSpan {
+	if len(points) < 2 || points[len(points)-1].SourceSeconds-points[0].SourceSeconds < a.startSpan {
 		a.due = lineBelow(points, a.due.slope)
 		return
 	}
-	a.due = held(points, a.due)
+	l, _ := below(points)
+	a.due = lineBelow(points, hold(l.slope))
 }
 
 // decide makes a gap of the shift of the pending packets once they have waited
@@ -342,7 +340,7 @@ func (a *Arrivals) book(last int, undecided bool) {
 	a.dueAtGap = a.due
 	// The first packets may belong before the loss; counted after it they would
 	// seem early, and bend the envelope.
-	for _, p := range pending[i+mergePackets:] {
+	for _, p := range pending[min(i+mergePackets, len(pending)):] {
 		a.take(p)
 	}
 }

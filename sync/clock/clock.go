@@ -38,7 +38,7 @@ type Options struct {
 	// clock whose rate changes by 1 ppm within an hour departs by 3 µs from a
 	// line of this length.
 	NodeSeconds float64
-	// ResolutionSeconds is the step of the host times; 1 µs if 0.
+	// ResolutionSeconds is the step of the host times; 0.1 µs if 0.
 	ResolutionSeconds float64
 	// DelaySeconds is the delay that is assumed where fewer than minShown
 	// pairs do not show it; 10 ms if 0.
@@ -53,7 +53,7 @@ func (o Options) withDefaults() Options {
 	}
 	set(&o.MaxRate, 0.02)
 	set(&o.NodeSeconds, 300)
-	set(&o.ResolutionSeconds, 1e-6)
+	set(&o.ResolutionSeconds, 1e-7)
 	set(&o.DelaySeconds, 0.01)
 	return o
 }
@@ -152,11 +152,14 @@ func rateError(pairs []Pair, rate float64, o Options) error {
 		ErrRate, rate, b.HostSeconds-a.HostSeconds, b.SourceSeconds-a.SourceSeconds, o.MaxRate)
 }
 
+// mostSeconds bounds clock readings, 31 years: float64 resolves 0.1 µs there.
+const mostSeconds = 1e9
+
 // sort returns the pairs by source reading; of equal ones the earliest.
 func (m *Map) sort(pairs []Pair) ([]Pair, error) {
 	for i, p := range pairs {
-		if !finite(p.SourceSeconds) || !finite(p.HostSeconds) {
-			return nil, fmt.Errorf("fit clocks: pair %d (%g, %g) is not finite", i, p.SourceSeconds, p.HostSeconds)
+		if !(math.Abs(p.SourceSeconds) <= mostSeconds && math.Abs(p.HostSeconds) <= mostSeconds) {
+			return nil, fmt.Errorf("fit clocks: pair %d (%g s, %g s) is beyond %g s; do not count from an epoch", i, p.SourceSeconds, p.HostSeconds, float64(mostSeconds))
 		}
 	}
 	sorted := slices.Clone(pairs)
@@ -296,17 +299,24 @@ func (m *Map) value(x float64) float64 {
 	return a.y + share*(b.y-a.y)
 }
 
-// doubt is the standard uncertainty of value.
+// doubt is the standard uncertainty of value: of the pieces, and of what a
+// clock of constant curvature would depart from them. A piece of length l lies
+// up to change*l/8 off its middle where the slope changes by change from one
+// piece to the next, and d beyond it the departure has grown by change*d²/2l.
 func (m *Map) doubt(x float64) float64 {
 	i, j, share := m.around(x)
 	a, b := m.pieces[i], m.pieces[j]
-	if i == j {
+	if len(m.pieces) == 1 {
 		return math.Hypot(a.u, (x-a.x)*a.uSlope)
 	}
-	// A curve of constant curvature departs from its chord by at most the
-	// change of slope times the length, over eight.
-	bow := 4 * share * (1 - share) * m.bend(i, j) * (b.x - a.x) / 8
-	return math.Hypot((1-share)*a.u+share*b.u, bow)
+	if i < j {
+		length := b.x - a.x
+		return math.Hypot((1-share)*a.u+share*b.u, m.bend(i, j)*length/8)
+	}
+	i = min(i, len(m.pieces)-2)
+	length := m.pieces[i+1].x - m.pieces[i].x
+	d := x - a.x
+	return math.Hypot(math.Hypot(a.u, d*a.uSlope), m.bend(i, i+1)*(length/8+d*d/(2*length)))
 }
 
 // bend is the larger change of slope at the ends of the chord from piece i to
@@ -314,7 +324,7 @@ func (m *Map) doubt(x float64) float64 {
 func (m *Map) bend(i, j int) float64 {
 	chord := func(i, j int) float64 {
 		if i < 0 || j == len(m.pieces) {
-			return math.NaN()
+			return math.NaN() // never larger
 		}
 		return (m.pieces[j].y - m.pieces[i].y) / (m.pieces[j].x - m.pieces[i].x)
 	}

@@ -44,14 +44,15 @@ func turnsUp(a, b, c Pair) bool {
 }
 
 // How the doubt of a fit follows from the delays closest to it. Near its
-// minimum every distribution of delays looks the same, a Poisson process of
-// constant density above the line, so that the errors of the hull edge are
-// these multiples of the delay of rank doubtRank, whatever the distribution
-// and the number of pairs (found by simulation, see TestDoubtConstants).
+// minimum a distribution of delays looks like a Poisson process of constant
+// density above the line, so that the errors of the hull edge are these
+// multiples of the delay of rank doubtRank, whatever the distribution and the
+// number of pairs. Found by simulation, see TestDoubtConstants: 0.17 and 0.73;
+// the value has a third more, for sums of delays, whose density falls to zero.
 const (
 	doubtRank  = 10
-	doubtValue = 0.16 // of the line at the mean of x
-	doubtSlope = 0.70 // of the slope times the span
+	doubtValue = 0.23 // of the line at the mean of x
+	doubtSlope = 0.73 // of the slope times the span
 )
 
 // minShown is how many pairs show their own delay.
@@ -82,13 +83,13 @@ func fitPiece(pairs []Pair, o Options) piece {
 }
 
 // How early is impossible: earlyFactor times the distance between the median
-// delay and the tenth part of delays that is smallest, below the median.
-// The smallest of 5,000 delays lies 1.2 of these distances below for
-// exponential and uniform delays, and 2.9 for a normal distribution.
-// Among fewer than minJudged pairs none can be told from the rest.
+// delay and the lower quartile, below the median. The smallest of 5,000 delays
+// lies 1.7 of these distances below for exponential delays, 2 for uniform and
+// 5.5 for normal ones. Among fewer than minJudged pairs none can be told from
+// the rest.
 const (
 	minJudged   = 10
-	earlyFactor = 6
+	earlyFactor = 8
 	earlyFloor  = 2e-3 // s; less bends no line by much
 )
 
@@ -99,14 +100,14 @@ func dropEarly(pairs []Pair) []Pair {
 	if len(pairs) < minJudged {
 		return pairs
 	}
-	l := middle(pairs)
+	slope := middle(pairs, groups)
 	delays := make([]float64, len(pairs))
 	for i, p := range pairs {
-		delays[i] = p.HostSeconds - l.at(p.SourceSeconds)
+		delays[i] = p.HostSeconds - slope*p.SourceSeconds
 	}
 	ranked := slices.Sorted(slices.Values(delays))
-	median, tenth := ranked[len(ranked)/2], ranked[len(ranked)/10]
-	limit := median - max(earlyFactor*(median-tenth), earlyFloor)
+	median, quartile := ranked[len(ranked)/2], ranked[len(ranked)/4]
+	limit := median - max(earlyFactor*(median-quartile), earlyFloor)
 	if ranked[0] >= limit {
 		return pairs
 	}
@@ -119,10 +120,14 @@ func dropEarly(pairs []Pair) []Pair {
 	return kept
 }
 
-// middle is a line through the middle of pairs: the median slope between
-// groups of them (Theil and Sen), each represented by its median delay.
-func middle(pairs []Pair) line {
-	const groups = 64
+// groups is into how many groups middle divides pairs.
+const groups = 64
+
+// middle is the slope of a line through the middle of pairs: the median slope
+// between groups of them (Theil and Sen), each represented by its median
+// delay and compared with those at most apart groups away. It is 1 for fewer
+// than two pairs.
+func middle(pairs []Pair, apart int) float64 {
 	var mids []Pair
 	n := min(groups, len(pairs))
 	for i := range n {
@@ -135,12 +140,15 @@ func middle(pairs []Pair) line {
 	}
 	var slopes []float64
 	for i, a := range mids {
-		for _, b := range mids[:i] {
+		for _, b := range mids[max(0, i-apart):i] {
 			if dx := a.SourceSeconds - b.SourceSeconds; dx != 0 {
 				slopes = append(slopes, (a.HostSeconds-b.HostSeconds)/dx)
 			}
 		}
 	}
+	if len(slopes) == 0 {
+		return 1
+	}
 	slices.Sort(slopes)
-	return line{slope: slopes[len(slopes)/2]}
+	return slopes[len(slopes)/2]
 }

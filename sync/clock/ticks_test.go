@@ -153,6 +153,20 @@ func TestPast(t *testing.T) {
 	}
 }
 
+func TestPastAroundAStrayReading(t *testing.T) {
+	u := mustUnwrapper(t, 1e6, 64)
+	for _, b := range []beacon{{1e6, 1}, {2e6, 2}, {77e9, 3}, {4e6, 4}} {
+		if _, err := u.Beacon(b.raw, b.host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for host := 2.5; host < 6; host++ {
+		if r, err := u.Past(1500e3, host, -1); err != nil || r.Epoch != 0 || r.Seconds != 0.5 {
+			t.Errorf("arrived at %g s: %+v, %v", host, r, err)
+		}
+	}
+}
+
 func TestUnwrapRefuses(t *testing.T) {
 	for _, c := range []struct {
 		hz   float64
