@@ -59,9 +59,11 @@ func Edges(r analysis.Results, all align.Fold, single []align.Fold) (Figure, err
 		}
 	}
 	y = y.padded(0.03)
+	// Few lines are drawn strongly, many so that their density shows.
+	opacity := math.Min(math.Max(12/float64(len(single)), 0.18), 0.6)
 	var layers []Layer
 	for i, e := range single {
-		l := Layer{Kind: Line, Color: grey, Opacity: 0.18, Size: 0.5, X: nums(e.Seconds), Y: nums(e.Level)}
+		l := Layer{Kind: Line, Color: grey, Opacity: opacity, Size: 0.5, X: nums(e.Seconds), Y: nums(e.Level)}
 		if i == 0 {
 			l.Name = "single edges"
 			if len(single) < all.Edges {

@@ -121,6 +121,9 @@ func meterNote(r analysis.Results) string {
 	if r.Meter.EffectiveRateHz.Stated() {
 		s += ", " + si.Format(float64(r.Meter.EffectiveRateHz), "Hz", 4)
 	}
+	if len(r.Windows) == 0 {
+		return s
+	}
 	s += "; marks by " + string(r.Alignment.Method)
 	if r.Alignment.Method == align.ByEdges {
 		s += fmt.Sprintf(" (%d)", r.Alignment.Edges)
