@@ -2,17 +2,16 @@ package plots
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"math"
 	"slices"
-	"strings"
 
+	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
-
-	"gonum.org/v1/plot/vg"
 )
 
 // signature is what Ours looks for in a file.
@@ -67,12 +66,10 @@ func (f Figure) PNG() ([]byte, error) {
 // chunk is one chunk of a PNG file.
 func chunk(kind, data string) []byte {
 	body := kind + data
-	b := be32(uint32(len(data)))
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
 	b = append(b, body...)
-	return append(b, be32(crc32.ChecksumIEEE([]byte(body)))...)
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE([]byte(body)))
 }
-
-func be32(v uint32) []byte { return []byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)} }
 
 // Ours reports whether a file that begins with head was drawn by SVG or PNG.
 // The first kilobyte is enough.
@@ -344,6 +341,3 @@ func (l *layout) swatch(e entry) {
 	}
 	l.pen.text(e.layer.Name, e.x+w+4, e.y, legendSize, false, black, 0)
 }
-
-// words splits a text for wrapping.
-func words(s string) []string { return strings.Fields(s) }

@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 
 	"codeberg.org/go-fonts/liberation/liberationsansbold"
@@ -81,7 +82,7 @@ func (p pen) write(s string, x, y, size vg.Length, bold bool) {
 func (p pen) wrap(s string, size, width vg.Length) []string {
 	var lines []string
 	line := ""
-	for _, w := range words(s) {
+	for _, w := range strings.Fields(s) {
 		switch {
 		case line == "":
 			line = w

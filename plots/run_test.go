@@ -3,6 +3,8 @@ package plots_test
 import (
 	"math"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/joulemark/joulemark/analysis"
@@ -21,6 +23,7 @@ func recorded(t *testing.T, scenario string) (*align.Timeline, analysis.Results)
 		t.Fatal(err)
 	}
 	s.Plan.Ops, s.Plan.Windows = []string{"ML-DSA-44/verify"}, 5
+	s.Samples.Loss *= 5
 	dir := filepath.Join(t.TempDir(), "run")
 	if _, err := bench.Play(s, 11, dir); err != nil {
 		t.Fatal(err)
@@ -50,7 +53,11 @@ func aligned(t testing.TB, dir string) *align.Timeline {
 // the same places: also where packets were lost, and where clocks drift.
 func TestPowerStandsWhereTheAnalysisHasIt(t *testing.T) {
 	for _, scenario := range []string{"default", "loss", "drift", "delay"} {
-		line, _ := recorded(t, scenario)
+		line, r := recorded(t, scenario)
+		lost := slices.ContainsFunc(r.Warnings, func(s string) bool { return strings.Contains(s, "samples were lost") })
+		if lost != (scenario == "loss") {
+			t.Fatalf("%s: samples were lost: %v", scenario, lost)
+		}
 		for i := range line.Windows {
 			w := &line.Windows[i]
 			var joules, seconds float64
