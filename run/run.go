@@ -92,13 +92,15 @@ type Gap struct {
 }
 
 // Note is a remark that belongs to the evidence. With Warn it becomes a
-// warning of every result made from the run.
+// warning of every result made from the run, with Void one that voids the
+// claim.
 type Note struct {
 	HostNs int64  `json:"host_ns"`
 	Code   string `json:"code"`
 	Text   string `json:"text"`
 	Count  int64  `json:"count,omitempty"`
 	Warn   bool   `json:"warn,omitempty"`
+	Void   bool   `json:"void,omitempty"`
 }
 
 // Resumed opens a new part of a run, after a crash or a stop.

@@ -289,6 +289,12 @@ func (x *trace) windows() ([]measured, []run.Note, error) {
 		ws, err := x.byRule(rule)
 		return ws, notes, err
 	}
+	if ws, err := x.byRule(rule); err == nil {
+		notes = append(notes, run.Note{Code: "edges-missed", Count: 1, Warn: true, Void: true, Text: fmt.Sprintf(
+			"a trigger edge is missing, or there is one too many: windows 2, 4, 6, ... to %d were taken as the runner takes them, but by %s the inferences lie in windows %s",
+			2*rule, x.names.log, numbers(matched))})
+		return ws, notes, nil
+	}
 	warn("edges-missed", "a trigger edge is missing, or there is one too many: by %s the inferences lie in windows %s, and those were taken; the runner takes 2, 4, 6, ... to %d",
 		x.names.log, numbers(matched), 2*rule)
 	if n := len(x.log.inferences); n > len(matched) {

@@ -149,7 +149,7 @@ func TestEnergyRunner(t *testing.T) {
 		}, "3:2:4001-5000 5:3:7000-8000 7:4:10001-11001", "edges-missed! inferences-unbounded!"},
 		{"extra edge at boot", func(r *recording, files map[string]string) {
 			r.edges = slices.Insert(r.edges, 1, 0.5)
-		}, "3:8:2712-4046 5:8:5850-7184 7:6:8990-9500", "edges-missed!"},
+		}, "2:8:500-2712 4:8:4046-5850 6:6:7184-8990", "edges-missed!"},
 		{"extra edge at the end", func(r *recording, files map[string]string) {
 			r.edges = append(r.edges, 10)
 		}, "2:8:2712-4046 4:8:5850-7184 6:6:8990-9500", ""},

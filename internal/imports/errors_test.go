@@ -75,7 +75,7 @@ func TestErrors(t *testing.T) {
 		{"dates and numbers", Options{}, "time_s,watts\n0,1\n2026-01-31T12:00:00Z,1\n", `f:3:1: numbers and dates are mixed in the time column`},
 
 		{"fnirsi without volts", Options{}, "\ntimestamp sample_in_packet current_A\n1.0 0 0.1\n", `f: the header ("timestamp", "sample_in_packet", "current_A") has no column for volts`},
-		{"fnirsi without header", Options{From: "fnirsi"}, "time_s,watts\n0,1\n", `f: the header ("time_s", "watts") has no column for packet; want timestamp sample_in_packet voltage_V current_A ...`},
+		{"fnirsi without header", Options{From: "fnirsi"}, "time_s,watts\n0,1\n", `f: the header ("time_s", "watts") has no column for packet; want timestamp, sample_in_packet, voltage_V, current_A and more`},
 		{"fnirsi packet index", Options{}, fnirsiHeader + "1671208326.775 4 5 0.1 3 0 28 0 0\n", `f:2:16: sample_in_packet "4" is not 0 to 3`},
 		{"fnirsi number", Options{}, fnirsiHeader + "1671208326.775 0 5 0,1 3 0 28 0.005 0.001\n1671208326.785 1 5.1 0.1 3 0 28 0 0\n", `f:2:20: "0,1" mixes decimal points and decimal commas, or has thousands separators; export the file with plain decimals`},
 		{"fnirsi stamp", Options{}, fnirsiHeader + "soon 0 5 0.1 3 0 28 0 0\n", `f:2:1: "soon" is not a number`},

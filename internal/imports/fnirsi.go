@@ -80,7 +80,7 @@ func (t *table) fnirsiColumns() (fnirsiColumns, error) {
 			return c, err
 		}
 		if found == nil {
-			return c, fmt.Errorf("%s: the header (%s) has no column for %s; want timestamp sample_in_packet voltage_V current_A ...", t.name, t.names(), need.quantity)
+			return c, fmt.Errorf("%s: the header (%s) has no column for %s; want timestamp, sample_in_packet, voltage_V, current_A and more", t.name, t.names(), need.quantity)
 		}
 		*need.to = *found
 	}

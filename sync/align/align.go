@@ -29,8 +29,8 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	}
 	t := &Timeline{Run: r, Target: ev.target, Voided: ev.voided}
 	for _, n := range ev.notes {
-		if n.Warn {
-			t.warn(n.Code, n.Text, false)
+		if n.Warn || n.Void {
+			t.warn(n.Code, n.Text, n.Void)
 		}
 	}
 	k := slices.IndexFunc(r.Streams, func(s run.StreamInfo) bool { return s.Stream == stream })

@@ -38,9 +38,11 @@ const (
 	// off by up to 0.5 %.
 	nominalRate = 6e-3
 	// The stream is watched for startSeconds at least, startMost at most,
-	// before the first decision.
+	// before the first decision; longer than the least where the delays
+	// scatter by more than the threshold over startScatter.
 	startSeconds = 3
 	startMost    = 60
+	startScatter = 3
 )
 
 // Gap says that a stream lost rows. Within a burst after a stall, arrivals
@@ -189,9 +191,12 @@ func (a *Arrivals) start(force bool) {
 	for i, p := range pending {
 		pairs[i] = Pair{a.source(p.row), p.host}
 	}
-	a.due = lineBelow(pairs, hold(middle(pairs, groups/4)))
+	slope := middle(pairs, groups/4)
+	a.due = lineBelow(pairs, hold(slope))
 	prompt, scatter := a.calmest(pending)
-	enough := span >= startSeconds && prompt*float64(len(pending)) >= confirmPackets
+	enough := slope == hold(slope) &&
+		span >= startSeconds*max(1, startScatter*scatter/a.threshold()) &&
+		prompt*float64(len(pending)) >= confirmPackets
 	if !force && !enough && span < startMost && len(pending) < pendingMost {
 		a.lookAt = len(pending) + len(pending)/8 + 1
 		return
@@ -307,12 +312,16 @@ func (a *Arrivals) steady(last int) bool {
 // packets after it once more.
 func (a *Arrivals) book(last int, undecided bool) {
 	pending, quantum := a.pending, a.quantum()
-	a.pending, a.lookAt = nil, 0
 	levels := a.levels(pending)
 	whole := func(i int) float64 { return math.Floor(levels[i]/quantum + 0.25) }
+	inBurst := func(i int) bool { return a.delay(pending[i]) > levels[i]+1.5*quantum }
 	i := 0
 	for i < last && whole(i) < 1 {
 		i++
+	}
+	if !undecided && !inBurst(0) && (whole(i) < 1 || i > mergePackets) {
+		a.restart()
+		return
 	}
 	// A late packet right before a loss is no loss of its own.
 	for j := i + 1; j <= min(i+mergePackets, last); j++ {
@@ -321,15 +330,12 @@ func (a *Arrivals) book(last int, undecided bool) {
 		}
 	}
 	count := max(whole(i), 1)
-	if i == last && whole(i) < 1 {
-		i = 0
-	}
 	apart := math.Abs(levels[i]/quantum - count)
 	undecided = undecided || apart > 0.3 || a.threshold() > quantum/2 || levels[i]*a.rateDoubt() > quantum/4
 	from := pending[i].row
-	if a.delay(pending[i]) > levels[i]+1.5*quantum {
-		// A burst after a stall: buffers keep the oldest packets, so that the
-		// loss lies where the burst ends.
+	if inBurst(i) {
+		// Buffers keep the oldest packets, so that a loss during a stall lies
+		// where the burst after it ends.
 		for i < last && a.delay(pending[i]) > levels[i]+quantum/2 {
 			i++
 		}
@@ -338,11 +344,21 @@ func (a *Arrivals) book(last int, undecided bool) {
 	a.gaps = append(a.gaps, g)
 	a.lost += g.Rows
 	a.dueAtGap = a.due
+	a.pending, a.lookAt = nil, 0
 	// The first packets may belong before the loss; counted after it they would
 	// seem early, and bend the envelope.
 	for _, p := range pending[min(i+mergePackets, len(pending)):] {
 		a.take(p)
 	}
+}
+
+// restart watches the stream anew, from the pending packets on: they are late,
+// but by no whole packet or more and more, so that it is the line on which
+// they were due that is wrong.
+func (a *Arrivals) restart() {
+	a.started = false
+	a.recent = minima{most: recentPoints, keepSeconds: recentSeconds}
+	a.lookAt = len(a.pending) + 1
 }
 
 // levels returns the smallest delay of each packet and all after it.
