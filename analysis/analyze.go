@@ -78,7 +78,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 	var order []groupKey
 	for i := range t.Windows {
 		w := &t.Windows[i]
-		out := Window{W: w.W, Alg: w.Alg, Op: w.Op, N: w.N, T0: Num(w.StartSeconds), T1: Num(w.EndSeconds),
+		out := Window{W: w.W, Alg: w.Alg, Op: w.Op, N: w.N, IdleMode: w.Idle, T0: Num(w.StartSeconds), T1: Num(w.EndSeconds),
 			Gross: Num(math.NaN()), Net: Num(math.NaN()), Idle: Num(math.NaN()), Coverage: Num(math.NaN()), Excluded: w.Excluded}
 		if w.Excluded == "" {
 			p, err := m.measure(i)

@@ -51,6 +51,21 @@ type Quantity struct {
 	UShared Num `json:"u_shared"`
 }
 
+// Digits is how many significant digits the value deserves: two of its half
+// interval (total, or repeatability where that is all there is), between 2 and
+// 7; 4 without an interval.
+func (q Quantity) Digits() int {
+	half := float64(q.Hi95-q.Lo95) / 2
+	if !q.Lo95.Stated() {
+		half = float64(q.Hi95Repeat-q.Lo95Repeat) / 2
+	}
+	v := math.Abs(float64(q.Value))
+	if !(half > 0 && v > 0) {
+		return 4
+	}
+	return min(max(2+int(math.Floor(math.Log10(v))-math.Floor(math.Log10(half))), 2), 7)
+}
+
 // unstated is a quantity of which nothing is known.
 func unstated() Quantity { return valueOnly(math.NaN()) }
 

@@ -124,6 +124,7 @@ type Window struct {
 	Alg      string `json:"alg"`
 	Op       string `json:"op"`
 	N        int64  `json:"n"`
+	IdleMode string `json:"idle_mode"`
 	T0       Num    `json:"t0_s"`
 	T1       Num    `json:"t1_s"`
 	Gross    Num    `json:"gross_j"`

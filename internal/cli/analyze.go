@@ -35,10 +35,8 @@ func analyzeVerb(env *Env) *cobra.Command {
 		Use: "analyze RUN...", Short: "energy per operation, next to latency", Long: analyzeHelp, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			opt := analysis.Options{Baseline: analysis.Baseline(o.baseline)}
-			switch opt.Baseline {
-			case analysis.Local, analysis.Global, analysis.None:
-			default:
-				return usage("--baseline %q is none of local, global, none", o.baseline)
+			if err := checkBaseline(opt.Baseline); err != nil {
+				return err
 			}
 			if c.Flags().Changed("accuracy") {
 				a, err := meters.ParseAccuracy(o.accuracy)
@@ -60,9 +58,8 @@ func analyzeVerb(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if damaged := set.damaged(); damaged != "" {
-				return &failure{code: exitDamaged, err: fmt.Errorf("%s is damaged beyond its tail: the result rests on what is whole", damaged),
-					hint: "joulemark check says what is damaged"}
+			if err := damaged(set.broken); err != nil {
+				return err
 			}
 			if o.strict && set.void() {
 				return &failure{code: exitVoid, err: fmt.Errorf("a warning voids the claim (--strict)")}
@@ -86,11 +83,21 @@ type analyzed struct {
 	broken []string
 }
 
-func (a analyzed) damaged() string {
-	if len(a.broken) == 0 {
-		return ""
+// damaged is the failure of a verb that is done, but from damaged runs.
+func damaged(broken []string) error {
+	if len(broken) == 0 {
+		return nil
 	}
-	return a.broken[0]
+	return &failure{code: exitDamaged, err: fmt.Errorf("%s is damaged beyond its tail: the result rests on what is whole", broken[0]),
+		hint: "joulemark check says what is damaged"}
+}
+
+func checkBaseline(b analysis.Baseline) error {
+	switch b {
+	case analysis.Local, analysis.Global, analysis.None:
+		return nil
+	}
+	return usage("--baseline %q is none of local, global, none", b)
 }
 
 func (a analyzed) void() bool {
@@ -106,16 +113,30 @@ func (a analyzed) void() bool {
 // the one that is named.
 func analyzeAll(paths []string, meter string, o analysis.Options) (analyzed, error) {
 	out := analyzed{ResultSet: analysis.ResultSet{Schema: analysis.ResultSetSchema}}
+	set, broken, err := eachMeter(paths, meter, func(t *align.Timeline) error {
+		res, err := analysis.Analyze(t, o)
+		out.Runs = append(out.Runs, res)
+		return err
+	})
+	out.set, out.broken = set || len(out.Runs) != 1, broken
+	return out, err
+}
+
+// eachMeter puts the windows of each meter of each run that the paths name on
+// a time line, or of the one meter that is named. It says whether a path stands
+// for a set, and which runs are damaged beyond their tails.
+func eachMeter(paths []string, meter string, use func(*align.Timeline) error) (set bool, broken []string, err error) {
+	used := 0
 	for _, path := range paths {
 		dirs, err := run.Find(path)
 		if err != nil {
-			return out, hinted(fmt.Errorf("open %s: %w", path, err), "give the folder of a run or of a set; 'joulemark import' makes a run from other tools' files")
+			return set, broken, hinted(fmt.Errorf("open %s: %w", path, err), "give the folder of a run or of a set; 'joulemark import' makes a run from other tools' files")
 		}
-		out.set = out.set || len(dirs) != 1 || dirs[0] != path
+		set = set || len(dirs) != 1 || dirs[0] != path
 		for _, dir := range dirs {
 			r, err := run.Open(dir)
 			if err != nil {
-				return out, fmt.Errorf("open %s: %w", dir, err)
+				return set, broken, fmt.Errorf("open %s: %w", dir, err)
 			}
 			for _, s := range r.Streams {
 				if meter != "" && s.Stream != meter {
@@ -123,27 +144,25 @@ func analyzeAll(paths []string, meter string, o analysis.Options) (analyzed, err
 				}
 				t, err := align.Align(r, s.Stream)
 				if err != nil {
-					return out, err
+					return set, broken, err
 				}
-				res, err := analysis.Analyze(t, o)
-				if err != nil {
-					return out, err
+				if err := use(t); err != nil {
+					return set, broken, err
 				}
-				out.Runs = append(out.Runs, res)
+				used++
 			}
 			if r.DamageCount > 0 && !r.TailOnly {
-				out.broken = append(out.broken, dir)
+				broken = append(broken, dir)
 			}
 		}
 	}
-	if len(out.Runs) == 0 {
-		if meter != "" {
-			return out, fmt.Errorf("no run in %s has a meter named %q", list(paths), meter)
-		}
-		return out, fmt.Errorf("no run in %s holds samples", list(paths))
+	switch {
+	case used > 0:
+		return set, broken, nil
+	case meter != "":
+		return set, broken, fmt.Errorf("no run in %s has a meter named %q", list(paths), meter)
 	}
-	out.set = out.set || len(out.Runs) != 1
-	return out, nil
+	return set, broken, fmt.Errorf("no run in %s holds samples", list(paths))
 }
 
 func printResults(env *Env, a analyzed) error {

@@ -121,12 +121,25 @@ func playDemo(ctx context.Context, env *Env, s bench.Scenario, seed uint64, out 
 	if err := os.WriteFile(filepath.Join(out, "truth.json"), append(text, '\n'), 0o644); err != nil {
 		return d, fmt.Errorf("write truth: %w", err)
 	}
-	set, err := analyzeAll([]string{out}, "", analysis.Options{})
+	flags := figureFlags{kind: "all", baseline: string(analysis.Local), width: defaultPixels}
+	g, err := flags.gallery(env)
 	if err != nil {
 		return d, err
 	}
-	d.Results = set.ResultSet
+	if _, _, err := eachMeter([]string{out}, "", g.hang); err != nil {
+		return d, err
+	}
+	if g.failed != nil {
+		return d, g.failed
+	}
+	d.Results = analysis.ResultSet{Schema: analysis.ResultSetSchema, Runs: g.results}
 	d.compare()
+	if err := g.finish(); err != nil {
+		return d, err
+	}
+	if err := g.write(io.Discard, filepath.Join(out, "figures"), allFormats); err != nil {
+		return d, err
+	}
 	return d, ctx.Err()
 }
 
@@ -223,7 +236,7 @@ func (d *demo) print(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nThe total interval holds the truth in %d of %d rows (of 95 %% intervals, about %.0f do).\n", held, all, 0.95*float64(all))
-	_, err := fmt.Fprintf(w, "The set is kept in %s; the same again: joulemark analyze %s\n", d.Set, d.Set)
+	_, err := fmt.Fprintf(w, "The set is kept in %s, its pictures in %s; the same again: joulemark analyze %s\n", d.Set, filepath.Join(d.Set, "figures"), d.Set)
 	return err
 }
 

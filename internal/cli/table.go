@@ -187,17 +187,7 @@ func number(v analysis.Num, unit string, digits int) string {
 // quantity prints a value with as many digits as its interval deserves, its
 // total interval in the same unit, and its repeatability in per cent.
 func quantity(q analysis.Quantity, unit string) (value, total, repeat string) {
-	half := float64(q.Hi95-q.Lo95) / 2
-	digits := 4
-	if !q.Lo95.Stated() {
-		half = float64(q.Hi95Repeat-q.Lo95Repeat) / 2
-	}
-	v := float64(q.Value)
-	if half > 0 && v != 0 {
-		// Two digits of the half width.
-		digits = 2 + int(math.Floor(math.Log10(math.Abs(v)))-math.Floor(math.Log10(half)))
-		digits = min(max(digits, 2), 7)
-	}
+	v, digits := float64(q.Value), q.Digits()
 	value, total, repeat = number(q.Value, unit, digits), "-", "-"
 	if q.Lo95.Stated() {
 		scale := 1.0

@@ -346,18 +346,25 @@ func fold(edges []edge, d float64, r reach) Fold {
 	return f
 }
 
-// response is the 10-90 % time of the fold, s: from the last crossing of 10 %
-// before the middle to the first of 90 % after it.
+// response is the 10-90 % time of the fold, s.
 func (f Fold) response() float64 {
+	lo, hi := f.Crossings()
+	return math.Max(0, hi-lo)
+}
+
+// Crossings returns where the fold crosses 10 % for the last time before its
+// middle and 90 % for the first time after it, in seconds after the centroid;
+// both are 0 where it has no middle.
+func (f Fold) Crossings() (lo, hi float64) {
 	mid := slices.IndexFunc(f.Level, func(y float64) bool { return y >= 0.5 })
 	if mid < 1 {
-		return 0
+		return 0, 0
 	}
 	cross := func(k int, y float64) float64 { // between k-1 and k
 		share := (y - f.Level[k-1]) / (f.Level[k] - f.Level[k-1])
 		return f.Seconds[k-1] + share*(f.Seconds[k]-f.Seconds[k-1])
 	}
-	lo, hi := f.Seconds[0], f.Seconds[len(f.Seconds)-1]
+	lo, hi = f.Seconds[0], f.Seconds[len(f.Seconds)-1]
 	for k := mid; k > 0; k-- {
 		if f.Level[k-1] <= 0.1 {
 			lo = cross(k, 0.1)
@@ -373,7 +380,33 @@ func (f Fold) response() float64 {
 			break
 		}
 	}
-	return math.Max(0, hi-lo)
+	return lo, hi
+}
+
+// Folds returns all edges of windows that count on top of each other, and each
+// edge by itself: limit of them at most, evenly chosen.
+func (t *Timeline) Folds(limit int) (all Fold, single []Fold) {
+	var edges []edge
+	for i := range t.Windows {
+		if t.Windows[i].Excluded == "" {
+			edges = append(edges, t.edgesOf(i)...)
+		}
+	}
+	if len(edges) == 0 {
+		return all, nil
+	}
+	// The windows stand where the offset put them.
+	r := reachOf(t.Offset.ResponseSeconds, edges[0].tr.period)
+	if all = t.Offset.Fold; all.Edges == 0 {
+		all = fold(edges, 0, r)
+	}
+	for k := range min(limit, len(edges)) {
+		e := edges[k*len(edges)/min(limit, len(edges))]
+		if f := fold([]edge{e}, 0, r); f.Edges > 0 {
+			single = append(single, f)
+		}
+	}
+	return all, single
 }
 
 func median(v []float64) float64 {

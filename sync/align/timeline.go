@@ -5,6 +5,9 @@
 package align
 
 import (
+	"fmt"
+	"iter"
+
 	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/clock"
 	"github.com/joulemark/joulemark/sync/mark"
@@ -130,3 +133,55 @@ func (t *Timeline) Period(segment int) float64 { return t.segments[segment].trac
 
 // End returns where a segment's last sample ends, in seconds of its clock.
 func (t *Timeline) End(segment int) float64 { return t.segments[segment].trace.end }
+
+// Stretch is the power of consecutive samples.
+type Stretch struct {
+	StartSeconds  float64   // where the first one begins, on the clock of Window.StartSeconds
+	PeriodSeconds float64   // what each stands for, likewise
+	Watts         []float64 // NaN where not measured; overwritten by the next stretch
+}
+
+// seconds converts a place on a segment's sample clock to the clock of
+// Window.StartSeconds; beyond what the clocks' fit covers it is otherwise.
+func (t *Timeline) seconds(s *segment, x, otherwise float64) float64 {
+	first, _, _ := t.segments[0].tie.host(0)
+	at, _, err := s.tie.host(x)
+	if err != nil {
+		return otherwise
+	}
+	return at - first
+}
+
+// EndSeconds is where the last sample ends, on the clock of
+// Window.StartSeconds.
+func (t *Timeline) EndSeconds() float64 {
+	s := t.segments[len(t.segments)-1]
+	return t.seconds(s, s.trace.end, s.trace.end*s.tie.rate())
+}
+
+// Power reads the run once more and yields its power in the order of time.
+// Batches that are damaged and samples that were lost are left out. An error
+// is the last.
+func (t *Timeline) Power() iter.Seq2[Stretch, error] {
+	return func(yield func(Stretch, error) bool) {
+		end := 0.0
+		for _, s := range t.segments {
+			f := filler{trace: &trace{}, lost: s.lost}
+			if s.info.RateHz > 0 {
+				f.period = 1 / s.info.RateHz
+			}
+			f.see = func(x, period float64, watts []float64) bool {
+				st := Stretch{t.seconds(s, x, end), period * s.tie.rate(), watts}
+				end = st.StartSeconds + float64(len(watts))*st.PeriodSeconds
+				return yield(st, nil)
+			}
+			if err := f.fill(t.Run.Samples(s.info.Stream), s.info.Segment); err != nil {
+				yield(Stretch{}, fmt.Errorf("read samples of %s: %w", t.Run.Dir, err))
+				return
+			}
+			if f.ended {
+				return
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package align
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"sort"
@@ -135,8 +136,12 @@ func (t *trace) hole(x float64) {
 
 // fill reads all batches of one segment. place gives the sample second of a
 // row, so that lost packets leave a hole.
-func (t *trace) fill(batches func(yield func(*run.Batch, error) bool), segment int, lost []hole) error {
+func (t *trace) fill(batches iter.Seq2[*run.Batch, error], segment int, lost []hole) error {
 	f := filler{trace: t, lost: lost}
+	return f.fill(batches, segment)
+}
+
+func (f *filler) fill(batches iter.Seq2[*run.Batch, error], segment int) error {
 	for b, err := range batches {
 		if err != nil {
 			if isDamage(err) {
@@ -150,14 +155,33 @@ func (t *trace) fill(batches func(yield func(*run.Batch, error) bool), segment i
 		if err := f.add(b); err != nil {
 			return err
 		}
+		if f.ended {
+			return nil
+		}
 	}
 	f.flush()
 	// Knots behind the last sample keep the final sums: nothing is covered there.
-	t.end = t.pos
-	for ; t.next < len(t.x); t.next++ {
-		t.sum[t.next] = t.at
+	f.end = f.pos
+	for ; f.next < len(f.x); f.next++ {
+		f.sum[f.next] = f.at
 	}
 	return nil
+}
+
+// show hands samples i to i+n to see.
+func (f *filler) show(x float64, p, v, a []float64, i, n int) {
+	if f.see == nil || f.ended {
+		return
+	}
+	if v == nil {
+		f.ended = !f.see(x, f.period, p[i:i+n])
+		return
+	}
+	f.watts = f.watts[:0]
+	for k := i; k < i+n; k++ {
+		f.watts = append(f.watts, v[k]*a[k])
+	}
+	f.ended = !f.see(x, f.period, f.watts)
 }
 
 // hole is a number of samples lost before a row.
@@ -167,8 +191,13 @@ type hole struct {
 
 type filler struct {
 	*trace
-	lost []hole // ascending by row; consumed
-	gone int64  // rows lost so far
+	// see, where set, is shown the power of consecutive samples: the first one
+	// begins at x, and each stands for period, s. It returns false to end.
+	see   func(x, period float64, watts []float64) bool
+	ended bool
+	watts []float64 // buffer of see
+	lost  []hole    // ascending by row; consumed
+	gone  int64     // rows lost so far
 
 	// For streams that carry times: the sample before, not yet passed.
 	held      sums // per second
@@ -249,6 +278,7 @@ func (f *filler) addRun(place int64, p, v, a []float64, i, n int) {
 	s = s.times(f.period)
 	s.seconds = float64(covered) * f.period
 	f.pass(float64(place+int64(n))*f.period, s)
+	f.show(float64(place)*f.period, p, v, a, i, n)
 }
 
 // typicalAfter is how many intervals between samples are looked at before one
@@ -302,6 +332,10 @@ func (f *filler) release(x float64) {
 		return
 	}
 	f.pass(f.heldAt+hold, f.held.times(hold))
+	if f.see != nil && hold > 0 && !f.ended {
+		f.watts = append(f.watts[:0], f.held.joules) // in a second: W
+		f.ended = !f.see(f.heldAt, hold, f.watts)
+	}
 	f.hole(x)
 }
 
