@@ -40,14 +40,17 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	if err := t.tieSegments(&r.Streams[k]); err != nil {
 		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
 	}
+	if err := t.takeHand(stream); err != nil {
+		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
+	}
 	if len(ev.direct) > 0 {
-		t.Method = InBand
-		if t.Meter.Clock == meters.Shared {
-			t.Method = BySharing
-		}
 		t.direct(ev.direct, stream)
 	} else {
 		t.place(ev)
+	}
+	onlyHand := len(ev.direct) == 0 && len(t.Windows) == 0 && len(t.hand.windows) > 0
+	if len(ev.direct) > 0 || onlyHand {
+		t.onSampleClock()
 	}
 	slices.SortStableFunc(t.Windows, func(a, b Window) int {
 		return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.From, b.From))
@@ -59,11 +62,15 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 			return nil, fmt.Errorf("align %s: %w", r.Dir, err)
 		}
 	}
-	if len(ev.direct) == 0 {
+	if len(ev.direct) == 0 && !onlyHand {
 		t.resolve()
 	} else {
 		// An edge on the sample clock lies anywhere within its sample.
 		t.Offset.U = t.segments[0].trace.period / math.Sqrt(12)
+	}
+	t.settleHand()
+	if onlyHand {
+		t.judgeHand()
 	}
 	t.finish(ev)
 	return t, nil
@@ -224,8 +231,7 @@ func (t *Timeline) load(k int) error {
 	seg := t.segments[k]
 	var near []span
 	var exact []float64
-	for i := range t.Windows {
-		w := &t.Windows[i]
+	for _, w := range slices.Concat(t.Windows, t.hand.windows) {
 		if w.Segment != k || !(w.To > w.From) {
 			continue
 		}
@@ -236,7 +242,7 @@ func (t *Timeline) load(k int) error {
 			near = append(near, span{x - edgeReach, x + edgeReach})
 		}
 	}
-	for _, q := range t.Quiet {
+	for _, q := range slices.Concat(t.Quiet, t.hand.quiet) {
 		if q.Segment != k {
 			continue
 		}
@@ -265,14 +271,7 @@ func (t *Timeline) load(k int) error {
 // quiet stretches by it.
 func (t *Timeline) resolve() {
 	shared := t.Meter.Clock == meters.Shared
-	var edges []edge
-	for i := range t.Windows {
-		w := &t.Windows[i]
-		if w.Excluded == "" {
-			edges = append(edges, t.edgesOf(i)...)
-		}
-	}
-	o, problem := findOffset(edges)
+	o, problem := findOffset(t.edges())
 	t.Offset = o
 	t.Method = ByEdges
 	if problem != "" {
@@ -284,6 +283,8 @@ func (t *Timeline) resolve() {
 			t.Method = BySharing
 			t.Offset.U = t.segments[0].trace.period / math.Sqrt(12)
 		}
+	}
+	if !t.handOffset(problem) && problem != "" {
 		t.warn("edges", "alignment: "+problem+"; marks stand where "+map[bool]string{true: "the shared clock", false: "arrival times"}[shared]+" put them", !shared)
 	}
 	d := t.Offset.Seconds
@@ -296,13 +297,25 @@ func (t *Timeline) resolve() {
 	}
 	for i := range t.Quiet {
 		t.Quiet[i].From += d
-		t.Quiet[i].To = math.Min(t.Quiet[i].To+d, t.segments[t.Quiet[i].Segment].trace.end)
+		t.Quiet[i].To += d
 	}
+	t.clipQuiet()
 }
 
 // maxSlopePPM is the drift between the arrival fit and the edges that wander
 // of the clocks within a run explains.
 const maxSlopePPM = 100
+
+// edges returns the edges of all windows that count.
+func (t *Timeline) edges() []edge {
+	var edges []edge
+	for i := range t.Windows {
+		if t.Windows[i].Excluded == "" {
+			edges = append(edges, t.edgesOf(i)...)
+		}
+	}
+	return edges
+}
 
 // edgesOf returns the edges of a window, with the room beside them that other
 // windows leave.
