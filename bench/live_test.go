@@ -411,3 +411,34 @@ func TestRecitalIsThePlay(t *testing.T) {
 		}
 	}
 }
+
+// Whatever arrives on the wire, the target goes on and obeys.
+func FuzzLiveCommand(f *testing.F) {
+	for _, s := range []mark.Statement{
+		mark.HelloCmd{}.Statement(), windowCommand(1).Statement(), mark.Stop{}.Statement(),
+		mark.SyncCmd{N: 1 << 52, GapUs: 0}.Statement(), mark.IdleCmd{W: 1, Us: 1e12, Mode: "wfi"}.Statement(),
+	} {
+		line, err := mark.Append(nil, s)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(line), "")
+		f.Add(string(line[:len(line)/2]), string(line))
+	}
+	f.Fuzz(func(t *testing.T, first, second string) {
+		h := newHost(t, nil)
+		h.pass(0.5)
+		h.l.Command([]byte(first))
+		h.pass(0.1)
+		h.l.Command([]byte(second))
+		h.pass(0.1)
+		h.say(mark.Stop{}.Statement())
+		h.pass(0.5)
+		h.heard()
+		h.say(mark.Level{Pin: 1, V: 0}.Statement())
+		h.pass(0.1)
+		if got := kinds(h.heard()); got != "ok" {
+			t.Errorf("after %q and %q a command is answered by %q", first, second, got)
+		}
+	})
+}
