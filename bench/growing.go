@@ -90,8 +90,8 @@ func newPower(sup supply, start, idleWatts float64, background []change) *power 
 // grow takes load and current up to a second. It fails where the supply cannot
 // deliver the load.
 func (p *power) grow(until float64) error {
-	// The last piece may have grown longer.
-	first := max(0, len(p.watts.from)-1)
+	// A piece that has grown longer is level: so is its current.
+	first := len(p.watts.from)
 	p.idle.grow(until)
 	p.watts.grow(until)
 	tail := curve{at: p.watts.at[first:], from: p.watts.from[first:], to: p.watts.to[first:]}

@@ -130,6 +130,31 @@ func TestWindowsByHandHoldTheTruth(t *testing.T) {
 	}
 }
 
+// How far off a person put the windows is their doubt, and is said.
+func TestWindowsByHandOffTheirSteps(t *testing.T) {
+	for _, off := range []float64{0.04, -0.04} {
+		r, truth := handRun(t, "default", none)
+		windows := byEye(truth, 0, 0.4)
+		for i := range windows {
+			windows[i].StartSeconds += off
+			windows[i].EndSeconds += off
+		}
+		setHand(t, r, nil, windows...)
+		line := aligned(t, r)
+		said := map[bool]string{true: "ms before the windows", false: "ms after the windows"}[off > 0]
+		if !has(line, said) || math.Abs(line.Offset.U-0.04) > 0.006 || line.Offset.Seconds != 0 {
+			t.Errorf("windows %v s off: offset %v ± %v s, %v", off, line.Offset.Seconds, line.Offset.U, line.Warnings)
+		}
+		res, err := analysis.Analyze(line, analysis.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := float64(res.Operations[0].Net.Value), truth.Ops[0].JoulesPerOp; math.Abs(got/want-1) > 0.003 {
+			t.Errorf("seed %d, windows %v s off: %v J/op, true %v", handSeed, off, got, want)
+		}
+	}
+}
+
 // Windows where nothing happens are not believed.
 func TestWindowsByHandWithoutStepsAreVoid(t *testing.T) {
 	r, truth := handRun(t, "default", none)
