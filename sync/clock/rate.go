@@ -20,9 +20,9 @@ type Rate struct {
 	haveLast    bool
 
 	steps, clean int
-	source, host float64 // sums over clean steps, s
-	square       float64 // of the deviations from the nominal rate, s^2
-	sum          float64
+	// Sums over clean steps: source time, how much longer the host's was, and
+	// the squares of both and their product.
+	source, apart, ss, aa, sa float64
 }
 
 // stretchPackets is the length of a stretch: so short that most hold no loss,
@@ -61,9 +61,10 @@ func (r *Rate) end() {
 		if apart := dh - ds; ds > 0 && math.Abs(apart) < max(r.packetRows/r.rateHz/2, leastShift) {
 			r.clean++
 			r.source += ds
-			r.host += dh
-			r.sum += apart
-			r.square += apart * apart
+			r.apart += apart
+			r.ss += ds * ds
+			r.aa += apart * apart
+			r.sa += ds * apart
 		}
 	}
 	r.last, r.haveLast = r.least, true
@@ -82,10 +83,10 @@ func (r *Rate) Found() (rate, tolerance float64, ok bool) {
 	if r.clean < leastSteps || float64(r.clean) < leastClean*float64(r.steps) {
 		return 1, nominalRate, false
 	}
-	n := float64(r.clean)
-	sd := math.Sqrt(math.Max(0, r.square/n-r.sum/n*r.sum/n))
+	off := r.apart / r.source
+	scatter := math.Max(0, r.aa-2*off*r.sa+off*off*r.ss)
 	// Neighbouring steps share a stretch, so that their errors cancel where they
 	// follow each other: this is an upper bound.
-	tolerance = 4*sd*math.Sqrt(n)/r.source + rateWanders
-	return r.host / r.source, math.Min(tolerance, nominalRate), true
+	tolerance = 4*math.Sqrt(scatter)/r.source + rateWanders
+	return 1 + off, math.Min(tolerance, nominalRate), true
 }
