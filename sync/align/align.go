@@ -288,14 +288,7 @@ func (t *Timeline) load(k int) error {
 // quiet stretches by it.
 func (t *Timeline) resolve() {
 	shared := t.Meter.Clock == meters.Shared
-	var edges []edge
-	for i := range t.Windows {
-		w := &t.Windows[i]
-		if w.Excluded == "" {
-			edges = append(edges, t.edgesOf(i)...)
-		}
-	}
-	o, problem := findOffset(edges)
+	o, problem := findOffset(t.edges())
 	t.Offset = o
 	t.Method = ByEdges
 	if problem != "" {
@@ -326,6 +319,18 @@ func (t *Timeline) resolve() {
 // maxSlopePPM is the drift between the arrival fit and the edges that wander
 // of the clocks within a run explains.
 const maxSlopePPM = 100
+
+// edges returns those of all windows that count and are one step of power each
+// way: a duty cycle ends idle.
+func (t *Timeline) edges() []edge {
+	var edges []edge
+	for i := range t.Windows {
+		if w := &t.Windows[i]; w.Excluded == "" && w.OnUs == w.PeriodUs {
+			edges = append(edges, t.edgesOf(i)...)
+		}
+	}
+	return edges
+}
 
 // edgesOf returns the edges of a window, with the room beside them that other
 // windows leave.
