@@ -74,6 +74,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		res.warn(w.Text, w.Voids)
 	}
 	m := newMeasurer(t, o.Baseline)
+	fit := m.fit()
 	groups := map[groupKey]*group{}
 	var order []groupKey
 	for i := range t.Windows {
@@ -94,6 +95,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 					groups[k] = g
 					order = append(order, k)
 				}
+				p.take(fit, i)
 				g.add(w, p)
 			}
 		}
@@ -271,6 +273,7 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Opera
 			op.IdleStep = newQuantity(p.value, p.scatter, p.dof, 0, nil)
 		}
 		headline, limits = &op.Net, netLimits
+		op.Joint = g.joint(op.Net)
 	}
 	y := net
 	if b == None {
@@ -520,6 +523,9 @@ func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc meter
 		}
 		if n := count(func(p pulse) bool { return p.oneSided }); n > 0 {
 			add(false, "%d windows have idle on one side only: drift is not taken out", n)
+		}
+		if text := op.Joint.warning(op.Net); text != "" {
+			add(false, "%s", text)
 		}
 		if s := op.IdleStep; s.URepeat.Stated() && s.Lo95Repeat*s.Hi95Repeat > 0 && math.Abs(float64(s.Value)) > 0.02*math.Abs(float64(op.NetWatts.Value)) {
 			add(false, "idle is higher after a window than before by %.1f %% of its net power: residual heat, or an idle level that depends on the window", 100*float64(s.Value/op.NetWatts.Value))
