@@ -49,7 +49,7 @@ func TestJointFit(t *testing.T) {
 		{"noise", [2]float64{0.95, 1}, [2]float64{-0.01, 0.01}},
 		{"idle-drift", [2]float64{0.95, 1}, [2]float64{-0.005, 0.005}},
 		{"lownet", [2]float64{0.95, 1}, [2]float64{-0.005, 0.005}},
-		{"curved", [2]float64{0, 0.1}, [2]float64{-0.005, 0.005}},
+		{"curved", [2]float64{0, 0.5}, [2]float64{-0.005, 0.005}},
 		{"heat", [2]float64{0, 1}, [2]float64{0.02, 0.04}},
 	} {
 		t.Run(c.scenario, func(t *testing.T) {
