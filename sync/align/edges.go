@@ -95,6 +95,9 @@ func findOffset(edges []edge) (o Offset, problem string) {
 		r := reachOf(o.ResponseSeconds, period)
 		fine := centroid(usable, o.Seconds, r)
 		if fine.edges < 2 {
+			if o.RunnerUp > maxRunnerUp {
+				return o, aliased
+			}
 			return o, "no power step stands at the marks"
 		}
 		o.Seconds, o.U, o.StepRatio = fine.offset, fine.u, fine.stepRatio
@@ -110,12 +113,14 @@ func findOffset(edges []edge) (o Offset, problem string) {
 	case o.StepRatio < minStepRatio:
 		return o, "the power step at the marks is lost in the noise"
 	case o.RunnerUp > maxRunnerUp:
-		return o, "two offsets explain the edges equally well: evenly spaced windows alias"
+		return o, aliased
 	case o.Seconds < plausibleFrom || o.Seconds > plausibleTo:
 		return o, "the offset that explains the edges is not plausible for these clocks"
 	}
 	return o, ""
 }
+
+const aliased = "two offsets explain the edges equally well: evenly spaced windows alias"
 
 // scan tries offsets on a grid and returns the best one, and the best one
 // that is separated from it by a valley, with its share of what the best
@@ -138,7 +143,7 @@ func scan(edges []edge) (best, runner, share float64) {
 	}
 	best = searchFrom + float64(top)*step
 	if gain[top] <= 0 {
-		return best, best, 1
+		return best, best, 0
 	}
 	// A separate peak: behind a valley of less than half the best.
 	second := -1
