@@ -123,7 +123,7 @@ func TestOffsetIsFound(t *testing.T) {
 }
 
 func TestOffsetIsRefused(t *testing.T) {
-	// 100 ms on, 100 ms off: a shift by one period explains as much.
+	// 100 ms on, 100 ms off: a shift by one period would explain as much.
 	var even [][2]float64
 	for at := 2.0; at < 12; at += 0.2 {
 		even = append(even, [2]float64{at, at + 0.1})
@@ -144,7 +144,7 @@ func TestOffsetIsRefused(t *testing.T) {
 			return 1
 		}}, "no power step"},
 		{"one window that lies outside", recording{seconds: 10, windows: [][2]float64{{30, 31}}}, "fewer than two edges"},
-		{"evenly spaced", recording{seconds: 15, windows: even}, "alias"},
+		{"evenly spaced", recording{seconds: 15, windows: even}, "too short"},
 	} {
 		line, err := Align(c.r.play(t), "usb")
 		if err != nil {

@@ -95,8 +95,8 @@ func findOffset(edges []edge) (o Offset, problem string) {
 		r := reachOf(o.ResponseSeconds, period)
 		fine := centroid(usable, o.Seconds, r)
 		if fine.edges < 2 {
-			if o.RunnerUp > maxRunnerUp {
-				return o, aliased
+			if fine.tried == 0 {
+				return o, "windows and the time between them are too short for the meter's response to show their edges"
 			}
 			return o, "no power step stands at the marks"
 		}
@@ -113,14 +113,12 @@ func findOffset(edges []edge) (o Offset, problem string) {
 	case o.StepRatio < minStepRatio:
 		return o, "the power step at the marks is lost in the noise"
 	case o.RunnerUp > maxRunnerUp:
-		return o, aliased
+		return o, "two offsets explain the edges equally well: evenly spaced windows alias"
 	case o.Seconds < plausibleFrom || o.Seconds > plausibleTo:
 		return o, "the offset that explains the edges is not plausible for these clocks"
 	}
 	return o, ""
 }
-
-const aliased = "two offsets explain the edges equally well: evenly spaced windows alias"
 
 // scan tries offsets on a grid and returns the best one, and the best one
 // that is separated from it by a valley, with its share of what the best
@@ -212,6 +210,7 @@ type centroids struct {
 	slope, uSlope float64 // seconds of offset per second of the run
 	stepRatio     float64
 	edges         int
+	tried         int // edges with room for levels beside them
 }
 
 // centroid measures each edge by its area: the response that is missing after
@@ -223,11 +222,13 @@ func centroid(edges []edge, d float64, r reach) centroids {
 	type point struct{ t, c, w float64 }
 	var pts []point
 	var ratios []float64
+	tried := 0
 	for _, e := range edges {
 		p0, p1, u, ok := e.levels(d, r)
 		if !ok {
 			continue
 		}
+		tried++
 		h := p1 - p0
 		if h == 0 || (h > 0) != e.rising {
 			ratios = append(ratios, 0)
@@ -246,7 +247,7 @@ func centroid(edges []edge, d float64, r reach) centroids {
 		}
 		pts = append(pts, point{e.at, c, h * h})
 	}
-	out := centroids{edges: len(pts)}
+	out := centroids{edges: len(pts), tried: tried}
 	if len(ratios) > 0 {
 		slices.Sort(ratios)
 		out.stepRatio = ratios[len(ratios)/2]
