@@ -77,6 +77,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 	fit := m.fit()
 	groups := map[groupKey]*group{}
 	var order []groupKey
+	var duty dutyTest
 	for i := range t.Windows {
 		w := &t.Windows[i]
 		out := Window{W: w.W, Alg: w.Alg, Op: w.Op, N: w.N, IdleMode: w.Idle, T0: Num(w.StartSeconds), T1: Num(w.EndSeconds),
@@ -88,6 +89,11 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 				out.Excluded = err.Error()
 			} else {
 				out.Gross, out.Net, out.Idle = Num(p.gross), Num(p.net), Num(p.idle)
+				if w.PeriodUs > 0 {
+					duty.add(w, p)
+					res.Windows = append(res.Windows, out)
+					continue
+				}
 				k := groupKey{w.Alg, w.Op, w.Idle}
 				g := groups[k]
 				if g == nil {
@@ -101,12 +107,16 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		}
 		res.Windows = append(res.Windows, out)
 	}
-	if len(order) == 0 {
+	var problem string
+	if res.Duty, problem = duty.result(); problem != "" {
+		res.warn("the duty-cycle self-test states nothing: "+problem, false)
+	}
+	if len(order) == 0 && res.Duty == nil {
 		return res, fmt.Errorf("analyze %s: %w%s", t.Run.Dir, ErrNoWindows, reasons(res.Windows))
 	}
 	slices.SortFunc(order, groupKey.compare)
 	for _, k := range order {
-		op := groups[k].result(t, o.Baseline, accuracy)
+		op := groups[k].result(t, o.Baseline, accuracy, res.Duty)
 		if op.Voided {
 			res.Voids = append(res.Voids, fmt.Sprintf("%s %s: see its warnings", op.Alg, op.Op))
 		}
@@ -235,7 +245,7 @@ func sum(v []float64) float64 {
 	return s
 }
 
-func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Operation {
+func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, duty *DutyCycle) Operation {
 	net := g.each(func(p pulse) float64 { return p.net })
 	gross := g.each(func(p pulse) float64 { return p.gross })
 	seconds := g.each(func(p pulse) float64 { return p.seconds })
@@ -262,6 +272,9 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Opera
 	}
 	ones := g.each(func(pulse) float64 { return 1 })
 	netLimits, grossLimits := g.limits(acc, net, gross, total, true), g.limits(acc, net, gross, total, false)
+	if l, ok := duty.limit(sum(net) / total); ok {
+		netLimits, grossLimits = append(netLimits, l), append(grossLimits, l)
+	}
 	op.Gross = quantity(gross, g.n, uShared, values(grossLimits, acc))
 	headline, limits := &op.Gross, grossLimits
 	if b != None {

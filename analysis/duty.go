@@ -64,6 +64,9 @@ type dutyTest struct {
 }
 
 func (d *dutyTest) add(w *align.Window, p pulse) {
+	if math.IsNaN(p.net) {
+		return
+	}
 	if d.watts == nil {
 		d.watts = map[cycleKey][]float64{}
 	}
@@ -78,8 +81,9 @@ func (d *dutyTest) add(w *align.Window, p pulse) {
 // v make F as large as 1 + m v / S^2 times its distribution says, with the
 // variance S^2 of a window and m windows a cycle. Where F is significant, the
 // limit is the half width of a rectangle with the v that makes it; otherwise it
-// is the deviation whose v makes F that small in 5 % of cases. It returns nil
-// without windows, and says why it cannot state a limit.
+// is the deviation whose v makes F that small in 5 % of cases, and at least the
+// standard uncertainty of a cycle. It returns nil without windows, and says why
+// it cannot state a limit.
 func (d *dutyTest) result() (out *DutyCycle, problem string) {
 	if len(d.watts) == 0 {
 		return nil, ""
@@ -149,11 +153,11 @@ func (d *dutyTest) result() (out *DutyCycle, problem string) {
 	out.F, out.P = Num(ratio), Num(1-f.CDF(ratio))
 	out.Significant = 1-f.CDF(ratio) < 1-level
 	// The variance of deviations that makes the lack of fit what it is.
-	variance := lack/f.Quantile(1-level) - scatter
+	variance := math.Max(lack/f.Quantile(1-level)-scatter, scatter)
 	if out.Significant {
 		variance = 3 * (lack - scatter)
 	}
-	out.Limit = Num(math.Sqrt(math.Max(0, variance)*cells/n) / math.Abs(busy))
+	out.Limit = Num(math.Sqrt(variance*cells/n) / math.Abs(busy))
 	return out, ""
 }
 

@@ -22,7 +22,9 @@ type Results struct {
 	Alignment  Alignment   `json:"alignment"`
 	Operations []Operation `json:"operations"`
 	Windows    []Window    `json:"windows"`
-	Warnings   []string    `json:"warnings"`
+	// Duty is the self-test of the meter; nil where the run holds none.
+	Duty     *DutyCycle `json:"duty_cycle"`
+	Warnings []string   `json:"warnings"`
 
 	// Voids lists the warnings that void the claim.
 	Voids []string `json:"voids"`
