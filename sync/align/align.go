@@ -246,6 +246,11 @@ func (t *Timeline) load(k int) error {
 		}
 	}
 	seg.trace = newTrace(seg.info.Info, near, exact)
+	if seg.trace.period > 0 {
+		var edges []span
+		seg.steady, edges = t.keep(k, seg.trace.period)
+		seg.trace.keeper = newKeeper(seg.steady, edges)
+	}
 	if err := seg.trace.fill(t.Run.Samples(seg.info.Stream), seg.info.Segment, seg.lost); err != nil {
 		return err
 	}
@@ -373,6 +378,7 @@ func (t *Timeline) finish(ev *evidence) {
 	seg := t.segments[0]
 	t.RateHz = 1 / seg.trace.period / seg.tie.rate()
 	t.DriftPPM = (seg.tie.rate() - 1) * 1e6
+	t.Character = t.characterise()
 	if c := ev.counts; c.BadChecksum+c.Malformed+c.TooLong+c.Evidence > 0 {
 		t.warn("lines", fmt.Sprintf("%d of %d lines from the target were damaged and are not counted (%d wrong checksums, %d malformed, %d too long, %d cut short)",
 			c.BadChecksum+c.Malformed+c.TooLong+c.Evidence, c.Lines, c.BadChecksum, c.Malformed, c.TooLong, c.Evidence), false)

@@ -383,6 +383,22 @@ func (f Fold) Crossings() (lo, hi float64) {
 	return lo, hi
 }
 
+// MixedSeconds is the integral of y (1 - y) over the fold's response y, s: the
+// variance of a signal while it steps by 1, seen through this response, summed
+// over time.
+func (f Fold) MixedSeconds() float64 {
+	lo, hi := f.Crossings()
+	r := reachOf(hi-lo, 0)
+	total := 0.0
+	for k := 1; k < len(f.Seconds); k++ {
+		if f.Seconds[k] >= -r.lead && f.Seconds[k] <= r.settle {
+			y := f.Level[k]
+			total += y * (1 - y) * (f.Seconds[k] - f.Seconds[k-1])
+		}
+	}
+	return math.Max(0, total)
+}
+
 // Folds returns all edges of windows that count on top of each other, and each
 // edge by itself: limit of them at most, evenly chosen.
 func (t *Timeline) Folds(limit int) (all Fold, single []Fold) {
