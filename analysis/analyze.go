@@ -257,12 +257,11 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms 
 		uShared = math.Hypot(uShared, float64(term.U))
 	}
 	quantity := func(y, x []float64, shared float64, lim []float64) Quantity {
-		p := pool(y, x)
+		p, counted := g.repeats(y, x)
 		if g.count == 1 {
 			return valueOnly(p.value)
 		}
-		scatter, counted := g.split(p.scatter, sum(x))
-		q := newQuantity(p.value, scatter, p.dof, math.Hypot(shared, counted), lim)
+		q := newQuantity(p.value, p.scatter, p.dof, math.Hypot(shared, counted), lim)
 		if q.UShared.Stated() {
 			q.UShared = Num(shared)
 		}
@@ -286,13 +285,12 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms 
 	if b == None {
 		y = gross
 	}
-	if p := pool(y, g.n); len(g.pulses) > 1 && g.count > 1 {
-		scatter, counted := g.split(p.scatter, total)
-		op.Budget = append(op.Budget, Term{Name: "repeats", U: Num(scatter), Type: "A",
+	if p, counted := g.repeats(y, g.n); len(g.pulses) > 1 && g.count > 1 {
+		op.Budget = append(op.Budget, Term{Name: "repeats", U: Num(p.scatter), Type: "A",
 			Source: fmt.Sprintf("scatter of %d windows, %d degrees of freedom", len(g.pulses), len(g.pulses)-1)})
 		if counted > 0 {
 			op.Budget = append(op.Budget, Term{Name: "point samples", U: Num(counted), Type: "B",
-				Source: "a window holds a whole number of point samples; the scatter beyond it is left to the repeats"})
+				Source: "step of power x variance of the whole number of point samples that a window holds"})
 		}
 	}
 	op.Budget = append(op.Budget, shared...)
@@ -306,12 +304,22 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms 
 	return op
 }
 
-// split takes from the scatter between windows, a standard uncertainty of a sum
-// over total, the part that is known beforehand: the counting of point samples,
-// which few windows show by their scatter only now and then.
-func (g *group) split(scatter, total float64) (rest, counted float64) {
-	counted = math.Sqrt(sum(g.each(func(p pulse) float64 { return p.counted }))) / total
-	return math.Sqrt(math.Max(0, scatter*scatter-counted*counted)), counted
+// repeats returns what pool does, but where samples are points without their
+// counting, which is returned by itself, a standard uncertainty of a sum of y
+// over a sum of x: it is known beforehand, and few windows show it in their
+// scatter only now and then.
+func (g *group) repeats(y, x []float64) (p pooled, counted float64) {
+	p = pool(y, x)
+	variance := 0.0
+	steady := slices.Clone(y)
+	for i, w := range g.pulses {
+		if w.counted > 0 {
+			variance += w.counted
+			steady[i] += w.steady - w.net
+		}
+	}
+	p.scatter = pool(steady, x).scatter
+	return p, math.Sqrt(variance) / sum(x)
 }
 
 // sharedTerms are errors that all windows of the run share and that scatter
