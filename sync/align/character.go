@@ -318,7 +318,7 @@ func findLines(still []stretch) (hold, bool) {
 			}
 			at := b / counts[k]
 			// Without counts, samples between conversions do not bend at all.
-			between := math.Max((total-b)/(count-counts[k]), 1e-9*at)
+			between := math.Max((total-b)/(count-counts[k]), 1e-9*total/count)
 			if at/between > ratio {
 				best, ratio = hold{Interpolated, float64(every), every, int64(k)}, at/between
 			}
@@ -357,60 +357,59 @@ func (h hold) isConversion(s stretch, i int) bool {
 // noise returns the standard deviation of values around the line through their
 // stretch, the correlation of neighbours, and the integrated correlation: how
 // many values amount to an independent one, 1 + 2 sum of the correlations over
-// the lags up to the first pair of them that is not positive (Geyer, Statist.
-// Sci. 7 (1992) 473, initial positive sequence).
+// lags up to 2.5 times that (A. Sokal, Monte Carlo Methods in Statistical
+// Mechanics, 1996, 3: five correlation times).
 //
 // The line through n values takes 2 factor/n of the variance with it, and of
-// the covariance at all lags; that is put back.
+// the covariance at all lags; that is put back once.
 func noise(values []stretch) (factor, sd, lag1 float64) {
 	const lags = 128
-	var cov, counts [lags + 1]float64
-	n, stretches := 0, 0
+	var cov, counts [lags]float64
+	var square, n, stretches float64
 	for _, s := range values {
 		v := detrended(s.watts)
 		if len(v) < longestHold/2 {
 			continue
 		}
-		n += len(v)
+		n += float64(len(v))
 		stretches++
-		for k := range min(len(cov), len(v)/4+2) {
+		for _, w := range s.watts {
+			square += w * w
+		}
+		for k := range min(lags, len(v)/4+1) {
 			for i := k; i < len(v); i++ {
 				cov[k] += v[i] * v[i-k]
 			}
 			counts[k] += float64(len(v) - k)
 		}
 	}
-	if stretches == 0 {
+	if n == 0 {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
 	for k := range cov {
-		if counts[k] > 0 {
-			cov[k] /= counts[k]
-		}
+		cov[k] /= math.Max(counts[k], 1)
 	}
-	if cov[0] == 0 {
+	if cov[0] <= rounding*square/n {
 		return 1, 0, 0
 	}
-	length := float64(n) / float64(stretches)
-	factor = 1
 	lost := 0.0
-	for pass := range 2 {
-		share := 0.0
-		if pass > 0 {
-			share = math.Min(2*factor/length, 0.4)
-		}
-		lost = cov[0] * share / (1 - share)
-		sum := 0.0
-		for k := 0; k < lags && counts[k+1] > 0; k += 2 {
-			pair := cov[k] + cov[k+1] + 2*lost
-			if pair <= 0 {
-				break
-			}
-			sum += pair
-		}
-		factor = math.Max(1, 2*sum/(cov[0]+lost)-1)
+	factor = integrated(cov[:], lost)
+	share := math.Min(2*factor*stretches/n, 0.4)
+	lost = cov[0] * share / (1 - share)
+	return integrated(cov[:], lost), math.Sqrt(cov[0] + lost), (cov[1] + lost) / (cov[0] + lost)
+}
+
+// rounding is the relative variance that arithmetic alone leaves.
+const rounding = 1e-24
+
+// integrated is 1 + 2 sum of the correlations, at least 1.
+func integrated(cov []float64, lost float64) float64 {
+	sum, factor := 1.0, 1.0
+	for k := 1; k < len(cov) && cov[k] != 0 && float64(k) <= math.Max(1, 2.5*factor); k++ {
+		sum += 2 * (cov[k] + lost) / (cov[0] + lost)
+		factor = math.Max(1, sum)
 	}
-	return factor, math.Sqrt(cov[0] + lost), (cov[1] + lost) / (cov[0] + lost)
+	return factor
 }
 
 // detrended returns values without the line through them (least squares).
