@@ -67,6 +67,7 @@ func TestCharacter(t *testing.T) {
 		{"held points", "meter.hold = repeat\nmeter.kind = point", align.Repeated, meters.Point, 25, 25, 0.01, noise, 0},
 		{"lines between points", "meter.hold = interpolate\nmeter.kind = point", align.Interpolated, meters.Point, 25, 25, 0.001, noise, 0},
 		{"point", "meter.rate_hz = 25\nmeter.packet_samples = 1\nmeter.kind = point", align.Independent, meters.Point, 25, 25, 0.001, noise, 0},
+		{"point of a ramp", "meter.rate_hz = 25\nmeter.packet_samples = 1\nmeter.kind = point\nload.ramp_seconds = 0.005", align.Independent, meters.Point, 25, 25, 0.001, noise, 0},
 		{"smoothing", "meter.filter = one-pole\nmeter.filter_seconds = 0.04", align.Independent, meters.UnknownKind, 100, 100, 0.001, noise, 0},
 		// Neighbours of correlation r amount to (1-r)/(1+r) of a value each.
 		{"noise", "meter.volts_noise = 0.001\nmeter.amps_noise = 0.001\nmeter.noise_correlation = 0.9",
