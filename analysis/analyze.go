@@ -57,7 +57,8 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		Schema: ResultsSchema, Run: filepath.Base(t.Run.Dir), Simulated: t.Run.Header.Simulated, Baseline: o.Baseline,
 		Meter: Meter{
 			Name: t.Meter.Stream, Driver: t.Meter.Driver, Model: t.Meter.Model, Serial: t.Meter.Serial,
-			EffectiveRateHz: Num(t.RateHz), ResponseSeconds: Num(math.NaN()), Accuracy: accuracy.String(),
+			SamplesHz: Num(t.RateHz), EffectiveRateHz: Num(t.Character.EffectiveHz), ResponseSeconds: Num(math.NaN()),
+			Character: characterOf(t.Character), Accuracy: accuracy.String(),
 		},
 		Target: Target{
 			Name: t.Target.Name, ISA: t.Target.ISA, Bits: t.Target.Bits, CC: t.Target.CC, CFlags: t.Target.CFlags,
@@ -74,8 +75,11 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		res.warn(w.Text, w.Voids)
 	}
 	m := newMeasurer(t, o.Baseline)
+	fit := m.fit()
+	var source resistance
 	groups := map[groupKey]*group{}
 	var order []groupKey
+	var duty dutyTest
 	for i := range t.Windows {
 		w := &t.Windows[i]
 		out := Window{W: w.W, Alg: w.Alg, Op: w.Op, N: w.N, IdleMode: w.Idle, T0: Num(w.StartSeconds), T1: Num(w.EndSeconds),
@@ -86,7 +90,13 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 			if err != nil {
 				out.Excluded = err.Error()
 			} else {
+				source.add(p)
 				out.Gross, out.Net, out.Idle = Num(p.gross), Num(p.net), Num(p.idle)
+				if w.PeriodUs > 0 {
+					duty.add(w, p)
+					res.Windows = append(res.Windows, out)
+					continue
+				}
 				k := groupKey{w.Alg, w.Op, w.Idle}
 				g := groups[k]
 				if g == nil {
@@ -94,17 +104,24 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 					groups[k] = g
 					order = append(order, k)
 				}
+				p.take(fit, i)
 				g.add(w, p)
 			}
 		}
 		res.Windows = append(res.Windows, out)
 	}
-	if len(order) == 0 {
+	var problem string
+	if res.Duty, problem = duty.result(); problem != "" {
+		res.warn("the duty-cycle self-test states nothing: "+problem, false)
+	}
+	if len(order) == 0 && res.Duty == nil {
 		return res, fmt.Errorf("analyze %s: %w%s", t.Run.Dir, ErrNoWindows, reasons(res.Windows))
 	}
+	ohms, u := source.ohms()
+	res.Meter.SourceOhms, res.Meter.USourceOhms = Num(ohms), Num(u)
 	slices.SortFunc(order, groupKey.compare)
 	for _, k := range order {
-		op := groups[k].result(t, o.Baseline, accuracy)
+		op := groups[k].result(t, o.Baseline, accuracy, ohms, res.Duty)
 		if op.Voided {
 			res.Voids = append(res.Voids, fmt.Sprintf("%s %s: see its warnings", op.Alg, op.Op))
 		}
@@ -233,7 +250,7 @@ func sum(v []float64) float64 {
 	return s
 }
 
-func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Operation {
+func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms float64, duty *DutyCycle) Operation {
 	net := g.each(func(p pulse) float64 { return p.net })
 	gross := g.each(func(p pulse) float64 { return p.gross })
 	seconds := g.each(func(p pulse) float64 { return p.seconds })
@@ -246,20 +263,27 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Opera
 	total, duration := sum(g.n), sum(seconds)
 
 	// What shifts all windows alike, in joules per operation.
-	shared := g.sharedTerms(t, b, total)
+	shared := g.sharedTerms(t, b, total, ohms)
 	uShared := 0.0
 	for _, term := range shared {
 		uShared = math.Hypot(uShared, float64(term.U))
 	}
 	quantity := func(y, x []float64, shared float64, lim []float64) Quantity {
-		p := pool(y, x)
+		p, counted := g.repeats(y, x)
 		if g.count == 1 {
 			return valueOnly(p.value)
 		}
-		return newQuantity(p.value, p.scatter, p.dof, shared, lim)
+		q := newQuantity(p.value, p.scatter, p.dof, math.Hypot(shared, counted), lim)
+		if q.UShared.Stated() {
+			q.UShared = Num(shared)
+		}
+		return q
 	}
 	ones := g.each(func(pulse) float64 { return 1 })
 	netLimits, grossLimits := g.limits(acc, net, gross, total, true), g.limits(acc, net, gross, total, false)
+	if l, ok := duty.limit(sum(net) / total); ok {
+		netLimits, grossLimits = append(netLimits, l), append(grossLimits, l)
+	}
 	op.Gross = quantity(gross, g.n, uShared, values(grossLimits, acc))
 	headline, limits := &op.Gross, grossLimits
 	if b != None {
@@ -271,14 +295,19 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Opera
 			op.IdleStep = newQuantity(p.value, p.scatter, p.dof, 0, nil)
 		}
 		headline, limits = &op.Net, netLimits
+		op.Joint = g.joint(op.Net)
 	}
 	y := net
 	if b == None {
 		y = gross
 	}
-	if p := pool(y, g.n); len(g.pulses) > 1 && g.count > 1 {
+	if p, counted := g.repeats(y, g.n); len(g.pulses) > 1 && g.count > 1 {
 		op.Budget = append(op.Budget, Term{Name: "repeats", U: Num(p.scatter), Type: "A",
 			Source: fmt.Sprintf("scatter of %d windows, %d degrees of freedom", len(g.pulses), len(g.pulses)-1)})
+		if counted > 0 {
+			op.Budget = append(op.Budget, Term{Name: "point samples", U: Num(counted), Type: "B",
+				Source: "step of power x variance of the whole number of point samples that a window holds"})
+		}
 	}
 	op.Budget = append(op.Budget, shared...)
 	if acc.Known(acc.Watts != nil) {
@@ -291,9 +320,27 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Opera
 	return op
 }
 
+// repeats returns what pool does, but where samples are points without their
+// counting, which is returned by itself, a standard uncertainty of a sum of y
+// over a sum of x: it is known beforehand, and few windows show it in their
+// scatter only now and then.
+func (g *group) repeats(y, x []float64) (p pooled, counted float64) {
+	p = pool(y, x)
+	variance := 0.0
+	steady := slices.Clone(y)
+	for i, w := range g.pulses {
+		if w.counted > 0 {
+			variance += w.counted
+			steady[i] += w.steady - w.net
+		}
+	}
+	p.scatter = pool(steady, x).scatter
+	return p, math.Sqrt(variance) / sum(x)
+}
+
 // sharedTerms are errors that all windows of the run share and that scatter
 // cannot show, as standard uncertainties in J per operation.
-func (g *group) sharedTerms(t *align.Timeline, b Baseline, total float64) []Term {
+func (g *group) sharedTerms(t *align.Timeline, b Baseline, total, ohms float64) []Term {
 	if b == None {
 		return nil
 	}
@@ -316,6 +363,10 @@ func (g *group) sharedTerms(t *align.Timeline, b Baseline, total float64) []Term
 		u := step * math.Hypot(t.Offset.U, t.Offset.ResponseSeconds/4) / total
 		terms = append(terms, Term{Name: "window edges", U: Num(u), Type: "B", Shared: true,
 			Source: "step of power x doubt of the offset and tails of the response: the windows have no quiet zones, or too short ones"})
+	}
+	if u := g.mixed(t, ohms) / math.Sqrt(3) / total; u > 0 {
+		terms = append(terms, Term{Name: "volts times amps", U: Num(u), Type: "B", Shared: true,
+			Source: fmt.Sprintf("source resistance of %.2g ohm x variance of the current within the response to an edge: at most, where volts and amps are averaged before they are multiplied", ohms)})
 	}
 	return terms
 }
@@ -520,6 +571,9 @@ func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc meter
 		}
 		if n := count(func(p pulse) bool { return p.oneSided }); n > 0 {
 			add(false, "%d windows have idle on one side only: drift is not taken out", n)
+		}
+		if text := op.Joint.warning(op.Net); text != "" {
+			add(false, "%s", text)
 		}
 		if s := op.IdleStep; s.URepeat.Stated() && s.Lo95Repeat*s.Hi95Repeat > 0 && math.Abs(float64(s.Value)) > 0.02*math.Abs(float64(op.NetWatts.Value)) {
 			add(false, "idle is higher after a window than before by %.1f %% of its net power: residual heat, or an idle level that depends on the window", 100*float64(s.Value/op.NetWatts.Value))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/joulemark/joulemark/analysis"
+	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/si"
 	"github.com/joulemark/joulemark/sync/align"
 )
@@ -84,8 +86,11 @@ func printHead(w io.Writer, r analysis.Results) {
 		fmt.Fprintf(w, "target     %s\n", joinWords(", ", t.Name+bits, t.ISA, t.Impl, t.CC))
 	}
 	m := r.Meter
-	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", instrument(m), si.Format(float64(m.EffectiveRateHz), "Hz", 5),
+	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", instrument(m), si.Format(float64(m.SamplesHz), "Hz", 5),
 		response(m.ResponseSeconds), "accuracy "+m.Accuracy))
+	if c := m.Character; c.Values != align.UnknownValues {
+		fmt.Fprintf(w, "samples    %s\n", character(m))
+	}
 	a := r.Alignment
 	switch a.Method {
 	case align.ByEdges:
@@ -94,12 +99,23 @@ func printHead(w io.Writer, r analysis.Results) {
 	default:
 		fmt.Fprintf(w, "alignment  %s\n", a.Method)
 	}
+	if d := r.Duty; d != nil && d.Limit.Stated() {
+		fmt.Fprintf(w, "self-test  %d duty cycles: %s\n", len(d.Cycles), verdict(d))
+	}
 	switch r.Baseline {
 	case analysis.None:
 		fmt.Fprintln(w, "baseline   none: gross energy between the marks")
 	default:
 		fmt.Fprintf(w, "baseline   %s: net is input energy at the measuring point above idle (%s)\n", r.Baseline, strings.Join(idleModes(r), ", "))
 	}
+}
+
+// verdict says what the duty cycles tell of the meter.
+func verdict(d *analysis.DutyCycle) string {
+	if d.Significant {
+		return fmt.Sprintf("mean power is off by about %.2g %% (p = %.1g)", 100*float64(d.Limit), float64(d.P))
+	}
+	return fmt.Sprintf("mean power is right within %.2g %%", 100*float64(d.Limit))
 }
 
 // idleModes lists the idle modes that net energy is over.
@@ -121,7 +137,7 @@ func idleModes(r analysis.Results) []string {
 // several.
 func operationName(op analysis.Operation, r analysis.Results) string {
 	if len(idleModes(r)) > 1 {
-		return fmt.Sprintf("%s (%s)", op.Op, op.IdleMode)
+		return fmt.Sprintf("%s (%s)", op.Op, cmp.Or(op.IdleMode, "mode not stated"))
 	}
 	return op.Op
 }
@@ -139,6 +155,20 @@ func response(s analysis.Num) string {
 		return ""
 	}
 	return "response " + si.Format(float64(s), "s", 2)
+}
+
+// character says what the samples show of the meter.
+func character(m analysis.Meter) string {
+	c := m.Character
+	kind, source := "", ""
+	if c.Sample != meters.UnknownKind {
+		kind = "each a " + string(c.Sample)
+	}
+	if m.SourceOhms > 2*m.USourceOhms {
+		source = "source " + si.Format(float64(m.SourceOhms), "Ω", 3)
+	}
+	return joinWords(", ", string(c.Values), si.Format(float64(m.EffectiveRateHz), "Hz", 3)+" effective", kind,
+		"noise "+si.Format(float64(c.NoiseWatts), "W", 2), source)
 }
 
 func joinWords(sep string, words ...string) string {

@@ -51,6 +51,7 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	onlyHand := len(ev.direct) == 0 && len(t.Windows) == 0 && len(t.hand.windows) > 0
 	if len(ev.direct) > 0 || onlyHand {
 		t.onSampleClock()
+		t.settleHand()
 	}
 	slices.SortStableFunc(t.Windows, func(a, b Window) int {
 		return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.From, b.From))
@@ -62,16 +63,21 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 			return nil, fmt.Errorf("align %s: %w", r.Dir, err)
 		}
 	}
+	t.clipQuiet()
+	t.RateHz = 1 / t.segments[0].trace.period / t.segments[0].tie.rate()
 	if len(ev.direct) == 0 && !onlyHand {
 		t.resolve()
 	} else {
 		// An edge on the sample clock lies anywhere within its sample.
 		t.Offset.U = t.segments[0].trace.period / math.Sqrt(12)
 	}
-	t.settleHand()
 	if onlyHand {
 		t.judgeHand()
 	}
+	t.Character = t.characterise()
+	t.sharpen()
+	t.settleHand()
+	t.clipQuiet()
 	t.finish(ev)
 	return t, nil
 }
@@ -96,13 +102,36 @@ func (t *Timeline) tieSegments(s *run.StreamInfo) error {
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", info.Stream, err)
 		}
-		seg.arrivals = a
+		seg.arrivals, seg.rate = a, clock.NewRate(info.RateHz, info.PacketSamples)
 	}
 	if len(t.segments) == 0 {
 		return fmt.Errorf("stream %s has no segment", s.Stream)
 	}
 	t.Meter = t.segments[len(t.segments)-1].info
-	for a, err := range t.Run.Arrivals(s.Stream) {
+	// The rate first: a loss in the first seconds looks like a slow clock to who
+	// does not know it.
+	err := t.eachArrival(func(s *segment, row int64, host float64) { s.rate.Add(row, host) })
+	if err != nil {
+		return err
+	}
+	for _, s := range t.segments {
+		if s.rate == nil {
+			continue
+		}
+		if rate, tolerance, ok := s.rate.Found(); ok {
+			s.arrivals.Expect(rate, tolerance)
+		}
+	}
+	err = t.eachArrival(func(s *segment, row int64, host float64) { s.arrivals.Add(row, host) })
+	if err != nil {
+		return err
+	}
+	return t.fitArrivals()
+}
+
+// eachArrival visits the arrivals of all segments with a clock of their own.
+func (t *Timeline) eachArrival(visit func(s *segment, row int64, hostSeconds float64)) error {
+	for a, err := range t.Run.Arrivals(t.Meter.Stream) {
 		if err != nil {
 			if isDamage(err) {
 				continue
@@ -110,10 +139,10 @@ func (t *Timeline) tieSegments(s *run.StreamInfo) error {
 			return err
 		}
 		if k := a.Segment - 1; k >= 0 && k < len(t.segments) && t.segments[k].arrivals != nil {
-			t.segments[k].arrivals.Add(a.Row, float64(a.HostNs)*1e-9)
+			visit(t.segments[k], a.Row, float64(a.HostNs)*1e-9)
 		}
 	}
-	return t.fitArrivals()
+	return nil
 }
 
 // direct takes windows that stand on the sample clock already.
@@ -252,17 +281,16 @@ func (t *Timeline) load(k int) error {
 		}
 	}
 	seg.trace = newTrace(seg.info.Info, near, exact)
+	if seg.trace.period > 0 {
+		var edges []span
+		seg.steady, edges = t.keep(k, seg.trace.period)
+		seg.trace.keeper = newKeeper(seg.steady, edges)
+	}
 	if err := seg.trace.fill(t.Run.Samples(seg.info.Stream), seg.info.Segment, seg.lost); err != nil {
 		return err
 	}
 	if seg.trace.period == 0 {
 		seg.trace.period = 1e-3
-	}
-	// What a window's quiet zones claim beyond the recording is not there.
-	for i := range t.Quiet {
-		if q := &t.Quiet[i]; q.Segment == k {
-			q.To = math.Min(q.To, seg.trace.end)
-		}
 	}
 	return nil
 }
@@ -287,10 +315,14 @@ func (t *Timeline) resolve() {
 	if !t.handOffset(problem) && problem != "" {
 		t.warn("edges", "alignment: "+problem+"; marks stand where "+map[bool]string{true: "the shared clock", false: "arrival times"}[shared]+" put them", !shared)
 	}
-	d := t.Offset.Seconds
 	if o.SlopePPM != 0 && problem == "" && math.Abs(o.SlopePPM) > 4*o.USlopePPM+maxSlopePPM {
 		t.warn("rate", fmt.Sprintf("the offset drifts by %.0f ppm over the run: the clocks' fit and the edges disagree", o.SlopePPM), true)
 	}
+	t.shift(t.Offset.Seconds)
+}
+
+// shift moves all windows and quiet stretches by d, s.
+func (t *Timeline) shift(d float64) {
 	for i := range t.Windows {
 		t.Windows[i].From += d
 		t.Windows[i].To += d
@@ -302,15 +334,41 @@ func (t *Timeline) resolve() {
 	t.clipQuiet()
 }
 
+// sharpen narrows the offset where samples are points. A point sample shows an
+// edge late by anything from nothing to the time between samples, evenly: the
+// middle between the earliest and the latest of n edges is then much nearer the
+// truth than their mean, with a variance of Ts^2 / (2 (n+1) (n+2)) (order statistics
+// of the uniform distribution).
+func (t *Timeline) sharpen() {
+	o := &t.Offset
+	apart := t.RateHz / t.Character.ConversionsHz * t.segments[0].trace.period
+	if t.Method != ByEdges || t.Character.Kind != meters.Point || o.most-o.least > evenSpread*apart {
+		return
+	}
+	middle := (o.least + o.most) / 2
+	t.shift(middle - o.Seconds)
+	o.Seconds = middle
+	n := float64(o.Edges)
+	o.U = apart / math.Sqrt(2*(n+1)*(n+2))
+}
+
+// evenSpread is how far apart, in samples, edges may lie that nothing but the
+// sampling moves.
+const evenSpread = 1.1
+
 // maxSlopePPM is the drift between the arrival fit and the edges that wander
 // of the clocks within a run explains.
 const maxSlopePPM = 100
 
-// edges returns the edges of all windows that count.
+// isStep says that a window counts and is one step of power each way: a duty
+// cycle ends idle.
+func (w *Window) isStep() bool { return w.Excluded == "" && w.OnUs == w.PeriodUs }
+
+// edges returns those of all windows that are steps.
 func (t *Timeline) edges() []edge {
 	var edges []edge
 	for i := range t.Windows {
-		if t.Windows[i].Excluded == "" {
+		if t.Windows[i].isStep() {
 			edges = append(edges, t.edgesOf(i)...)
 		}
 	}
@@ -384,7 +442,6 @@ func (t *Timeline) finish(ev *evidence) {
 		}
 	}
 	seg := t.segments[0]
-	t.RateHz = 1 / seg.trace.period / seg.tie.rate()
 	t.DriftPPM = (seg.tie.rate() - 1) * 1e6
 	if c := ev.counts; c.BadChecksum+c.Malformed+c.TooLong+c.Evidence > 0 {
 		t.warn("lines", fmt.Sprintf("%d of %d lines from the target were damaged and are not counted (%d wrong checksums, %d malformed, %d too long, %d cut short)",

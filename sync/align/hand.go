@@ -54,7 +54,7 @@ func (t *Timeline) takeHand(stream string) error {
 }
 
 // settleHand puts the windows that were set by hand among the others, once
-// these have their offset.
+// these stand where they stay.
 func (t *Timeline) settleHand() {
 	n := len(t.hand.windows)
 	if n == 0 {
@@ -69,7 +69,7 @@ func (t *Timeline) settleHand() {
 	t.Quiet = slices.DeleteFunc(t.Quiet, func(q Quiet) bool { return q.Inferred })
 	t.Quiet = append(t.Quiet, t.hand.quiet...)
 	t.inferQuiet()
-	t.clipQuiet()
+	t.hand.windows, t.hand.quiet = nil, nil
 	t.warn("hand", plural(n, "window was", "windows were")+" set by hand", false)
 }
 
@@ -80,7 +80,8 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// clipQuiet ends quiet stretches with the recording.
+// clipQuiet ends quiet stretches with the recording: what a window's quiet zones
+// claim beyond it is not there.
 func (t *Timeline) clipQuiet() {
 	for i := range t.Quiet {
 		q := &t.Quiet[i]

@@ -134,7 +134,7 @@ func TestWindowsByHandHoldTheTruth(t *testing.T) {
 func TestWindowsByHandOffTheirSteps(t *testing.T) {
 	for _, off := range []float64{0.04, -0.04} {
 		r, truth := handRun(t, "default", none)
-		windows := byEye(truth, 0, 0.4)
+		windows := byEye(truth, 0, 0.24)
 		for i := range windows {
 			windows[i].StartSeconds += off
 			windows[i].EndSeconds += off

@@ -99,6 +99,8 @@ type Timeline struct {
 	DriftPPM float64
 	// RateHz is samples per host second.
 	RateHz float64
+	// Character is what the samples show of the meter.
+	Character Character
 	// Windows in order of time, excluded ones included; Quiet likewise.
 	Windows  []Window
 	Quiet    []Quiet
@@ -116,8 +118,10 @@ type segment struct {
 	info     run.Segment
 	trace    *trace
 	tie      tie
+	steady   []span          // in which power should not change, before the offset
 	lost     []hole          // packets that the arrivals miss
-	arrivals *clock.Arrivals // nil where the clock is shared
+	rate     *clock.Rate     // of the arrivals; nil where the clock is shared
+	arrivals *clock.Arrivals // likewise
 }
 
 // Between returns the integrals over a stretch of a segment's sample clock.
