@@ -13,16 +13,19 @@ const (
 
 // Results is what one run says, for one meter.
 type Results struct {
-	Schema     string      `json:"schema"`
-	Run        string      `json:"run"`
-	Simulated  bool        `json:"simulated"`
-	Baseline   Baseline    `json:"baseline"`
-	Meter      Meter       `json:"meter"`
-	Target     Target      `json:"target"`
-	Alignment  Alignment   `json:"alignment"`
-	Operations []Operation `json:"operations"`
-	Windows    []Window    `json:"windows"`
-	Warnings   []string    `json:"warnings"`
+	Schema    string   `json:"schema"`
+	Run       string   `json:"run"`
+	Simulated bool     `json:"simulated"`
+	Baseline  Baseline `json:"baseline"`
+	// OverheadSubtracted says that energies per operation are without what a
+	// window costs beside its operations.
+	OverheadSubtracted bool        `json:"overhead_subtracted"`
+	Meter              Meter       `json:"meter"`
+	Target             Target      `json:"target"`
+	Alignment          Alignment   `json:"alignment"`
+	Operations         []Operation `json:"operations"`
+	Windows            []Window    `json:"windows"`
+	Warnings           []string    `json:"warnings"`
 
 	// Voids lists the warnings that void the claim.
 	Voids []string `json:"voids"`
@@ -81,6 +84,8 @@ type Operation struct {
 	// IdleStep is the idle level after a window minus the one before: what is
 	// left of it is residual heat, or an idle level that wanders.
 	IdleStep Quantity `json:"idle_step_w"`
+	// Overhead is the energy of a window beside its operations, J: its mean
+	// over all operations that show it.
 	Overhead Quantity `json:"overhead_j_per_window"`
 
 	Latency  Latency  `json:"latency_s"`
@@ -90,6 +95,8 @@ type Operation struct {
 
 	// limits of the meter on the headline quantity; nil where not known.
 	limits []limit
+	// logarithmic: the intervals of energies are those of their logarithm.
+	logarithmic bool
 }
 
 // Latency of one operation, s. Mean is pooled over windows; the rest comes

@@ -30,11 +30,12 @@ func analyzeVerb(env *Env) *cobra.Command {
 		json, strict    bool
 		baseline, meter string
 		accuracy        string
+		overhead        bool
 	}
 	c := &cobra.Command{
 		Use: "analyze RUN...", Short: "energy per operation, next to latency", Long: analyzeHelp, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			opt := analysis.Options{Baseline: analysis.Baseline(o.baseline)}
+			opt := analysis.Options{Baseline: analysis.Baseline(o.baseline), SubtractOverhead: o.overhead}
 			if err := checkBaseline(opt.Baseline); err != nil {
 				return err
 			}
@@ -71,6 +72,7 @@ func analyzeVerb(env *Env) *cobra.Command {
 	f.BoolVar(&o.json, "json", false, "print JSON (joulemark.results/1, or joulemark.resultset/1 for a set)")
 	f.BoolVar(&o.strict, "strict", false, "exit with 3 if a warning voids the claim")
 	f.StringVar(&o.baseline, "baseline", "local", "idle level to subtract: `local`, global or none")
+	f.BoolVar(&o.overhead, "subtract-overhead", false, "take what a window costs beside its operations (wake-up, mark) off their energy; it is found from windows of two lengths")
 	f.StringVar(&o.meter, "meter", "", "analyze this `NAME` of several meters in a run")
 	f.StringVar(&o.accuracy, "accuracy", "", "the meter's limits, instead of what the run says: `SPEC` is exact, unknown, or like v=0.5%+20uV,a=0.5%+20uA")
 	return c
