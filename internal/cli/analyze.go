@@ -23,7 +23,10 @@ adds the limits of the meter (its accuracy), which more repeats do not reduce.
 
 --baseline local subtracts the idle level beside each window, with its drift;
 global one level for the whole run; none nothing: each window is integrated
-between its marks, as EEMBC's runner does, and only gross is stated.`
+between its marks, as EEMBC's runner does, and only gross is stated.
+
+A window costs something beside its operations (waking up, the mark). Windows of
+two lengths tell how much; --subtract-overhead takes it off.`
 
 func analyzeVerb(env *Env) *cobra.Command {
 	var o struct {
