@@ -43,7 +43,8 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		Schema: ResultsSchema, Run: filepath.Base(t.Run.Dir), Simulated: t.Run.Header.Simulated, Baseline: o.Baseline, OverheadSubtracted: o.SubtractOverhead,
 		Meter: Meter{
 			Name: t.Meter.Stream, Driver: t.Meter.Driver, Model: t.Meter.Model, Serial: t.Meter.Serial,
-			EffectiveRateHz: Num(t.RateHz), ResponseSeconds: Num(math.NaN()), Accuracy: accuracy.String(),
+			SamplesHz: Num(t.RateHz), EffectiveRateHz: Num(t.Character.EffectiveHz), ResponseSeconds: Num(math.NaN()),
+			Character: characterOf(t.Character), Accuracy: accuracy.String(),
 		},
 		Target: Target{
 			Name: t.Target.Name, ISA: t.Target.ISA, Bits: t.Target.Bits, CC: t.Target.CC, CFlags: t.Target.CFlags,
@@ -60,8 +61,11 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		res.warn(w.Text, w.Voids)
 	}
 	m := newMeasurer(t, o.Baseline)
+	fit := m.fit()
+	var source resistance
 	groups := map[groupKey]*group{}
 	var order []groupKey
+	var duty dutyTest
 	for i := range t.Windows {
 		w := &t.Windows[i]
 		out := Window{W: w.W, Alg: w.Alg, Op: w.Op, N: w.N, IdleMode: w.Idle, T0: Num(w.StartSeconds), T1: Num(w.EndSeconds),
@@ -72,7 +76,13 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 			if err != nil {
 				out.Excluded = err.Error()
 			} else {
+				source.add(p)
 				out.Gross, out.Net, out.Idle = Num(p.gross), Num(p.net), Num(p.idle)
+				if w.PeriodUs > 0 {
+					duty.add(w, p)
+					res.Windows = append(res.Windows, out)
+					continue
+				}
 				k := groupKey{w.Alg, w.Op, w.Idle}
 				g := groups[k]
 				if g == nil {
@@ -80,14 +90,21 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 					groups[k] = g
 					order = append(order, k)
 				}
+				p.take(fit, i)
 				g.add(w, p)
 			}
 		}
 		res.Windows = append(res.Windows, out)
 	}
-	if len(order) == 0 {
+	var problem string
+	if res.Duty, problem = duty.result(); problem != "" {
+		res.warn("the duty-cycle self-test states nothing: "+problem, false)
+	}
+	if len(order) == 0 && res.Duty == nil {
 		return res, fmt.Errorf("analyze %s: %w%s", t.Run.Dir, ErrNoWindows, reasons(res.Windows))
 	}
+	ohms, u := source.ohms()
+	res.Meter.SourceOhms, res.Meter.USourceOhms = Num(ohms), Num(u)
 	slices.SortFunc(order, groupKey.compare)
 	var sorted []*group
 	for _, k := range order {
@@ -98,7 +115,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		res.warn(text, false)
 	}
 	for _, g := range sorted {
-		op := g.result(t, o, accuracy, over[g])
+		op := g.result(t, o, accuracy, over[g], ohms, res.Duty)
 		if op.Voided {
 			res.Voids = append(res.Voids, fmt.Sprintf("%s %s: see its warnings", op.Alg, op.Op))
 		}
@@ -227,7 +244,7 @@ func sum(v []float64) float64 {
 	return s
 }
 
-func (g *group) result(t *align.Timeline, o Options, acc meters.Accuracy, over *overhead) Operation {
+func (g *group) result(t *align.Timeline, o Options, acc meters.Accuracy, over *overhead, ohms float64, duty *DutyCycle) Operation {
 	b := o.Baseline
 	net := g.each(func(p pulse) float64 { return p.net })
 	gross := g.each(func(p pulse) float64 { return p.gross })
@@ -241,33 +258,34 @@ func (g *group) result(t *align.Timeline, o Options, acc meters.Accuracy, over *
 	total, duration := sum(g.n), sum(seconds)
 
 	// What shifts all windows alike, in joules per operation.
-	shared := g.sharedTerms(t, b, total)
+	shared := g.sharedTerms(t, b, total, ohms)
 	uShared := 0.0
 	for _, term := range shared {
 		uShared = math.Hypot(uShared, float64(term.U))
 	}
 	energies := g.energies(b)
-	pooled := func(y, x []float64) (p pooled, others float64) {
-		if o.SubtractOverhead && over != nil {
-			return over.subtracted(g, y, x, energies)
-		}
-		return pool(y, x, strata(g.n)), 0
+	known := over
+	if !o.SubtractOverhead {
+		over = nil
 	}
-	main, others := pooled(energies, g.n)
-	skewed, carries := g.skewed(main)
 	quantity := func(y, x []float64, shared float64, lim []float64, skewed bool) Quantity {
-		p, others := pooled(y, x)
+		p := g.repeats(y, x, energies, over)
 		if g.count == 1 {
 			return valueOnly(p.value)
 		}
-		q := quantityOf(p.value, p.scatter, p.dof, shared, lim, skewed)
-		if q.URepeat.Stated() {
-			q.UShared = Num(math.Hypot(shared, others))
+		q := quantityOf(p.value, p.scatter, p.dof, math.Hypot(shared, p.counted), lim, skewed)
+		if q.UShared.Stated() {
+			q.UShared = Num(math.Hypot(shared, p.others))
 		}
 		return q
 	}
-	perOp := func(y []float64) float64 { p, _ := pooled(y, g.n); return p.value }
-	netLimits, grossLimits := g.limits(acc, perOp(net), true), g.limits(acc, perOp(gross), false)
+	main := g.repeats(energies, g.n, energies, over)
+	skewed, carries := g.skewed(main.pooled)
+	perNet, perGross := g.repeats(net, g.n, energies, over).value, g.repeats(gross, g.n, energies, over).value
+	netLimits, grossLimits := g.limits(acc, perNet, true), g.limits(acc, perGross, false)
+	if l, ok := duty.limit(perNet); ok {
+		netLimits, grossLimits = append(netLimits, l), append(grossLimits, l)
+	}
 	op.Gross = quantity(gross, g.n, uShared, values(grossLimits, acc), skewed)
 	headline, limits := &op.Gross, grossLimits
 	if b != None {
@@ -278,19 +296,24 @@ func (g *group) result(t *align.Timeline, o Options, acc meters.Accuracy, over *
 			op.IdleStep = meanLevel(steps, nil)
 		}
 		headline, limits = &op.Net, netLimits
+		op.Joint = g.joint(op.Net)
 	}
 	op.logarithmic = skewed
-	if over != nil {
-		op.Overhead = over.quantity(acc)
+	if known != nil {
+		op.Overhead = known.quantity(acc)
 	}
 	if len(g.pulses) > 1 && g.count > 1 {
-		own := math.Sqrt(math.Max(0, main.scatter*main.scatter-others*others))
+		own := math.Sqrt(math.Max(0, main.scatter*main.scatter-main.others*main.others))
 		op.Budget = append(op.Budget, Term{Name: "repeats", U: Num(own), Type: "A",
 			Source: fmt.Sprintf("scatter of %d windows, %.3g degrees of freedom", len(g.pulses), main.dof)})
-	}
-	if others > 0 {
-		op.Budget = append(op.Budget, Term{Name: "window overhead", U: Num(others), Type: "A", Shared: true,
-			Source: "scatter of the other operations' windows that the overhead was found from"})
+		if main.others > 0 {
+			op.Budget = append(op.Budget, Term{Name: "window overhead", U: Num(main.others), Type: "A", Shared: true,
+				Source: "scatter of the other operations' windows that the overhead was found from"})
+		}
+		if main.counted > 0 {
+			op.Budget = append(op.Budget, Term{Name: "point samples", U: Num(main.counted), Type: "B",
+				Source: "step of power x variance of the whole number of point samples that a window holds"})
+		}
 	}
 	op.Budget = append(op.Budget, shared...)
 	if acc.Known(acc.Watts != nil) {
@@ -307,9 +330,45 @@ func (g *group) result(t *align.Timeline, o Options, acc meters.Accuracy, over *
 	return op
 }
 
+// repeated is the ratio of sums over windows with its scatter, and what comes
+// beside: others is the part of the scatter that is of other operations'
+// windows, counted the doubt from counting point samples, which the scatter is
+// without.
+type repeated struct {
+	pooled
+	others, counted float64
+}
+
+// repeats returns what pool does, without the overhead of windows where one is
+// given. Where samples are points, their counting is told by itself: it is known
+// beforehand, and few windows show it in their scatter only now and then.
+func (g *group) repeats(y, x, energies []float64, over *overhead) repeated {
+	estimate := func(y []float64) (pooled, float64) {
+		if over != nil {
+			return over.subtracted(g, y, x, energies)
+		}
+		return pool(y, x, strata(g.n)), 0
+	}
+	var r repeated
+	r.pooled, r.others = estimate(y)
+	variance := 0.0
+	steady := slices.Clone(y)
+	for i, w := range g.pulses {
+		if w.counted > 0 {
+			variance += w.counted
+			steady[i] += w.steady - w.net
+		}
+	}
+	if variance > 0 {
+		p, _ := estimate(steady)
+		r.scatter, r.dof, r.counted = p.scatter, p.dof, math.Sqrt(variance)/sum(x)
+	}
+	return r
+}
+
 // sharedTerms are errors that all windows of the run share and that scatter
 // cannot show, as standard uncertainties in J per operation.
-func (g *group) sharedTerms(t *align.Timeline, b Baseline, total float64) []Term {
+func (g *group) sharedTerms(t *align.Timeline, b Baseline, total, ohms float64) []Term {
 	if b == None {
 		return nil
 	}
@@ -332,6 +391,10 @@ func (g *group) sharedTerms(t *align.Timeline, b Baseline, total float64) []Term
 		u := step * math.Hypot(t.Offset.U, t.Offset.ResponseSeconds/4) / total
 		terms = append(terms, Term{Name: "window edges", U: Num(u), Type: "B", Shared: true,
 			Source: "step of power x doubt of the offset and tails of the response: the windows have no quiet zones, or too short ones"})
+	}
+	if u := g.mixed(t, ohms) / math.Sqrt(3) / total; u > 0 {
+		terms = append(terms, Term{Name: "volts times amps", U: Num(u), Type: "B", Shared: true,
+			Source: fmt.Sprintf("source resistance of %.2g ohm x variance of the current within the response to an edge: at most, where volts and amps are averaged before they are multiplied", ohms)})
 	}
 	return terms
 }
@@ -570,6 +633,9 @@ func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc meter
 		}
 		if n := count(func(p pulse) bool { return p.oneSided }); n > 0 {
 			add(false, "%d windows have idle on one side only: drift is not taken out", n)
+		}
+		if text := op.Joint.warning(op.Net); text != "" {
+			add(false, "%s", text)
 		}
 		if s := op.IdleStep; s.URepeat.Stated() && s.Lo95Repeat*s.Hi95Repeat > 0 && math.Abs(float64(s.Value)) > 0.02*math.Abs(float64(op.NetWatts.Value)) {
 			add(false, "idle is higher after a window than before by %.1f %% of its net power: residual heat, or an idle level that depends on the window", 100*float64(s.Value/op.NetWatts.Value))

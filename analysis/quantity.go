@@ -107,7 +107,7 @@ func quantityOf(value, scatter, dof, shared float64, limits []float64, skewed bo
 	}
 	u := math.Hypot(scatter, shared)
 	eff := dof
-	if shared > 0 && scatter > 0 {
+	if shared > 0 {
 		eff = dof * math.Pow(u/scatter, 4)
 	}
 	if eff > 1e6 {

@@ -21,7 +21,7 @@ func signing(r *rand.Rand, tries, repeated float64, n ...float64) *group {
 
 func (g *group) poolNet() pooled { return pool(g.energies(Local), g.n, strata(g.n)) }
 
-func repeated(n float64, m int) []float64 {
+func lengths(n float64, m int) []float64 {
 	v := make([]float64, m)
 	for i := range v {
 		v[i] = n
@@ -39,8 +39,8 @@ func TestSkewedCoverage(t *testing.T) {
 		tries, repeated float64
 	}{{4.36, 0.75}, {5.14, 0.78}, {3.91, 0.996}, {50, 1}} {
 		for _, n := range [][]float64{
-			repeated(10, 2), repeated(40, 2), repeated(7, 3), repeated(22, 3), repeated(5, 4), repeated(4, 5), repeated(13, 5),
-			repeated(4, 7), repeated(8, 7), repeated(13, 7), repeated(4, 10), repeated(9, 10), repeated(4, 20), repeated(4, 24),
+			lengths(10, 2), lengths(40, 2), lengths(7, 3), lengths(22, 3), lengths(5, 4), lengths(4, 5), lengths(13, 5),
+			lengths(4, 7), lengths(8, 7), lengths(13, 7), lengths(4, 10), lengths(9, 10), lengths(4, 20), lengths(4, 24),
 			{4, 4, 4, 4, 11, 11, 11, 11}, {5, 6, 7, 8, 9, 10, 11},
 		} {
 			r := rand.New(rand.NewPCG(seed, 0))
@@ -79,11 +79,11 @@ func TestFewRandomOperations(t *testing.T) {
 		skewed bool
 		err    string
 	}{
-		{"enough", repeated(25, 4), false, ""},
-		{"few", repeated(8, 7), true, ""},
-		{"too few", repeated(4, 4), false, "16 operations of random length in 4 windows cannot carry"},
-		{"too few a window", repeated(3, 20), false, "60 operations of random length in 20 windows cannot carry"},
-		{"one window", repeated(20, 1), false, ""},
+		{"enough", lengths(25, 4), false, ""},
+		{"few", lengths(8, 7), true, ""},
+		{"too few", lengths(4, 4), false, "16 operations of random length in 4 windows cannot carry"},
+		{"too few a window", lengths(3, 20), false, "60 operations of random length in 20 windows cannot carry"},
+		{"one window", lengths(20, 1), false, ""},
 	} {
 		g := signing(r, 4.36, 0.75, c.n...)
 		skewed, err := g.skewed(g.poolNet())
@@ -91,7 +91,7 @@ func TestFewRandomOperations(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.name, skewed, err)
 		}
 	}
-	g := signing(r, 4.36, 0.75, repeated(8, 7)...)
+	g := signing(r, 4.36, 0.75, lengths(8, 7)...)
 	for i := range g.pulses {
 		g.pulses[i].net += 200 * float64(i/6) // not from rejection sampling
 	}
@@ -146,7 +146,7 @@ func TestSkewedQuantilesAgainstDraws(t *testing.T) {
 func TestSkewedRatioCoverage(t *testing.T) {
 	const seed = 20260305
 	r := rand.New(rand.NewPCG(seed, 0))
-	for _, n := range [][]float64{repeated(22, 3), repeated(8, 7), repeated(4, 10)} {
+	for _, n := range [][]float64{lengths(22, 3), lengths(8, 7), lengths(4, 10)} {
 		held := 0
 		for range 2 * *draws {
 			draw := func(tries float64) Operation {

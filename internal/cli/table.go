@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/joulemark/joulemark/analysis"
+	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/si"
 	"github.com/joulemark/joulemark/sync/align"
 )
@@ -84,8 +85,11 @@ func printHead(w io.Writer, r analysis.Results) {
 		fmt.Fprintf(w, "target     %s\n", joinWords(", ", t.Name+bits, t.ISA, t.Impl, t.CC))
 	}
 	m := r.Meter
-	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", instrument(m), si.Format(float64(m.EffectiveRateHz), "Hz", 5),
+	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", instrument(m), si.Format(float64(m.SamplesHz), "Hz", 5),
 		response(m.ResponseSeconds), "accuracy "+m.Accuracy))
+	if c := m.Character; c.Values != align.UnknownValues {
+		fmt.Fprintf(w, "samples    %s\n", character(m))
+	}
 	a := r.Alignment
 	switch a.Method {
 	case align.ByEdges:
@@ -93,6 +97,9 @@ func printHead(w io.Writer, r analysis.Results) {
 			a.Edges, 1e3*float64(a.Offset), 1.96e3*float64(a.U), float64(a.DriftPPM))
 	default:
 		fmt.Fprintf(w, "alignment  %s\n", a.Method)
+	}
+	if d := r.Duty; d != nil && d.Limit.Stated() {
+		fmt.Fprintf(w, "self-test  %d duty cycles: %s\n", len(d.Cycles), verdict(d))
 	}
 	switch r.Baseline {
 	case analysis.None:
@@ -103,6 +110,14 @@ func printHead(w io.Writer, r analysis.Results) {
 	if r.OverheadSubtracted {
 		fmt.Fprintln(w, "overhead   of windows subtracted")
 	}
+}
+
+// verdict says what the duty cycles tell of the meter.
+func verdict(d *analysis.DutyCycle) string {
+	if d.Significant {
+		return fmt.Sprintf("mean power is off by about %.2g %% (p = %.1g)", 100*float64(d.Limit), float64(d.P))
+	}
+	return fmt.Sprintf("mean power is right within %.2g %%", 100*float64(d.Limit))
 }
 
 // idleModes lists the idle modes that net energy is over.
@@ -142,6 +157,20 @@ func response(s analysis.Num) string {
 		return ""
 	}
 	return "response " + si.Format(float64(s), "s", 2)
+}
+
+// character says what the samples show of the meter.
+func character(m analysis.Meter) string {
+	c := m.Character
+	kind, source := "", ""
+	if c.Sample != meters.UnknownKind {
+		kind = "each a " + string(c.Sample)
+	}
+	if m.SourceOhms > 2*m.USourceOhms {
+		source = "source " + si.Format(float64(m.SourceOhms), "Ω", 3)
+	}
+	return joinWords(", ", string(c.Values), si.Format(float64(m.EffectiveRateHz), "Hz", 3)+" effective", kind,
+		"noise "+si.Format(float64(c.NoiseWatts), "W", 2), source)
 }
 
 func joinWords(sep string, words ...string) string {
