@@ -89,13 +89,36 @@ func (t *Timeline) tieSegments(s *run.StreamInfo) error {
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", info.Stream, err)
 		}
-		seg.arrivals = a
+		seg.arrivals, seg.rate = a, clock.NewRate(info.RateHz, info.PacketSamples)
 	}
 	if len(t.segments) == 0 {
 		return fmt.Errorf("stream %s has no segment", s.Stream)
 	}
 	t.Meter = t.segments[len(t.segments)-1].info
-	for a, err := range t.Run.Arrivals(s.Stream) {
+	// The rate first: a loss in the first seconds looks like a slow clock to who
+	// does not know it.
+	err := t.eachArrival(func(s *segment, row int64, host float64) { s.rate.Add(row, host) })
+	if err != nil {
+		return err
+	}
+	for _, s := range t.segments {
+		if s.rate == nil {
+			continue
+		}
+		if rate, tolerance, ok := s.rate.Found(); ok {
+			s.arrivals.Expect(rate, tolerance)
+		}
+	}
+	err = t.eachArrival(func(s *segment, row int64, host float64) { s.arrivals.Add(row, host) })
+	if err != nil {
+		return err
+	}
+	return t.fitArrivals()
+}
+
+// eachArrival visits the arrivals of all segments with a clock of their own.
+func (t *Timeline) eachArrival(visit func(s *segment, row int64, hostSeconds float64)) error {
+	for a, err := range t.Run.Arrivals(t.Meter.Stream) {
 		if err != nil {
 			if isDamage(err) {
 				continue
@@ -103,10 +126,10 @@ func (t *Timeline) tieSegments(s *run.StreamInfo) error {
 			return err
 		}
 		if k := a.Segment - 1; k >= 0 && k < len(t.segments) && t.segments[k].arrivals != nil {
-			t.segments[k].arrivals.Add(a.Row, float64(a.HostNs)*1e-9)
+			visit(t.segments[k], a.Row, float64(a.HostNs)*1e-9)
 		}
 	}
-	return t.fitArrivals()
+	return nil
 }
 
 // direct takes windows that stand on the sample clock already.

@@ -95,6 +95,9 @@ func findOffset(edges []edge) (o Offset, problem string) {
 		r := reachOf(o.ResponseSeconds, period)
 		fine := centroid(usable, o.Seconds, r)
 		if fine.edges < 2 {
+			if fine.tried == 0 {
+				return o, "windows and the time between them are too short for the meter's response to show their edges"
+			}
 			return o, "no power step stands at the marks"
 		}
 		o.Seconds, o.U, o.StepRatio = fine.offset, fine.u, fine.stepRatio
@@ -138,7 +141,7 @@ func scan(edges []edge) (best, runner, share float64) {
 	}
 	best = searchFrom + float64(top)*step
 	if gain[top] <= 0 {
-		return best, best, 1
+		return best, best, 0
 	}
 	// A separate peak: behind a valley of less than half the best.
 	second := -1
@@ -207,6 +210,7 @@ type centroids struct {
 	slope, uSlope float64 // seconds of offset per second of the run
 	stepRatio     float64
 	edges         int
+	tried         int // edges with room for levels beside them
 }
 
 // centroid measures each edge by its area: the response that is missing after
@@ -218,11 +222,13 @@ func centroid(edges []edge, d float64, r reach) centroids {
 	type point struct{ t, c, w float64 }
 	var pts []point
 	var ratios []float64
+	tried := 0
 	for _, e := range edges {
 		p0, p1, u, ok := e.levels(d, r)
 		if !ok {
 			continue
 		}
+		tried++
 		h := p1 - p0
 		if h == 0 || (h > 0) != e.rising {
 			ratios = append(ratios, 0)
@@ -241,7 +247,7 @@ func centroid(edges []edge, d float64, r reach) centroids {
 		}
 		pts = append(pts, point{e.at, c, h * h})
 	}
-	out := centroids{edges: len(pts)}
+	out := centroids{edges: len(pts), tried: tried}
 	if len(ratios) > 0 {
 		slices.Sort(ratios)
 		out.stepRatio = ratios[len(ratios)/2]

@@ -114,7 +114,8 @@ type segment struct {
 	trace    *trace
 	tie      tie
 	lost     []hole          // packets that the arrivals miss
-	arrivals *clock.Arrivals // nil where the clock is shared
+	rate     *clock.Rate     // of the arrivals; nil where the clock is shared
+	arrivals *clock.Arrivals // likewise
 }
 
 // Between returns the integrals over a stretch of a segment's sample clock.

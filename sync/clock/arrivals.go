@@ -86,6 +86,8 @@ type Arrivals struct {
 	pending         []arrival
 	lookAt          int     // number of pending packets at which to decide next
 	prompt          float64 // share of packets that come before the threshold
+
+	rate, rateLimit float64 // what the slope of due may be, and how far off
 }
 
 type arrival struct {
@@ -103,8 +105,13 @@ func NewArrivals(rateHz float64, packetRows int) (*Arrivals, error) {
 		rateHz: rateHz, packetRows: int64(packetRows),
 		recent:  minima{most: recentPoints, keepSeconds: recentSeconds},
 		history: minima{most: historyPoints},
+		rate:    1, rateLimit: nominalRate,
 	}, nil
 }
+
+// Expect says what the rate is known to be, in host seconds per second of the
+// sample clock, and how far off that may be, relative. Call it before Add.
+func (a *Arrivals) Expect(rate, tolerance float64) { a.rate, a.rateLimit = rate, tolerance }
 
 // Add takes one packet: row is the number of rows received before it or with
 // it, always in the same way. Packets that do not come after the one before,
@@ -192,9 +199,9 @@ func (a *Arrivals) start(force bool) {
 		pairs[i] = Pair{a.source(p.row), p.host}
 	}
 	slope := middle(pairs, groups/4)
-	a.due = lineBelow(pairs, hold(slope))
+	a.due = lineBelow(pairs, a.hold(slope))
 	prompt, scatter := a.calmest(pending)
-	enough := slope == hold(slope) &&
+	enough := (slope == a.hold(slope) || a.rateLimit < nominalRate) &&
 		span >= startSeconds*max(1, startScatter*scatter/a.threshold()) &&
 		prompt*float64(len(pending)) >= confirmPackets
 	if !force && !enough && span < startMost && len(pending) < pendingMost {
@@ -230,8 +237,10 @@ func (a *Arrivals) calmest(pending []arrival) (prompt, scatter float64) {
 	return prompt, scatter
 }
 
-// hold keeps a slope within what a nominal rate may be off.
-func hold(slope float64) float64 { return min(max(slope, 1-nominalRate), 1+nominalRate) }
+// hold keeps a slope within what the rate may be.
+func (a *Arrivals) hold(slope float64) float64 {
+	return min(max(slope, a.rate-a.rateLimit), a.rate+a.rateLimit)
+}
 
 // lineBelow is the highest line of a given slope below pairs.
 func lineBelow(pairs []Pair, slope float64) line {
@@ -268,7 +277,7 @@ func (a *Arrivals) foresee() {
 		return
 	}
 	l, _ := below(points)
-	a.due = lineBelow(points, hold(l.slope))
+	a.due = lineBelow(points, a.hold(l.slope))
 }
 
 // decide makes a gap of the shift of the pending packets once they have waited
@@ -377,7 +386,7 @@ func (a *Arrivals) levels(pending []arrival) []float64 {
 func (a *Arrivals) rateDoubt() float64 {
 	points := a.recent.points
 	if len(points) < recentPoints/2 {
-		return nominalRate
+		return a.rateLimit
 	}
 	return 20e-6
 }

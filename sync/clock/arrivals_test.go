@@ -31,24 +31,22 @@ type stream struct {
 
 // next sends packets until one arrives.
 func (s *stream) next() arrival {
-	for lost := false; ; s.packet++ {
-		if s.since++; !lost && s.since > s.apart && s.rng.Float64() < s.lossShare {
-			n := int64(1 + s.rng.IntN(s.lossMost))
-			s.packet += n
-			s.since, lost = 0, true
-			s.losses = append(s.losses, Gap{Row: s.rows + s.packetRows, Rows: n * s.packetRows})
-		}
-		sent := float64((s.packet+1)*s.packetRows) / (s.rateHz * (1 + s.ppm*1e-6))
-		at := sent + s.jitter(s.rng)
-		if s.rng.Float64() < s.stallShare {
-			s.until = sent + s.rng.Float64()*s.stallMost
-		}
-		at = max(at, s.until, s.last) // in order, and not while the host stalls
-		s.last = at
-		s.rows += s.packetRows
-		s.packet++
-		return arrival{s.rows, at}
+	if s.since++; s.since > s.apart && s.rng.Float64() < s.lossShare {
+		n := int64(1 + s.rng.IntN(s.lossMost))
+		s.packet += n
+		s.since = 0
+		s.losses = append(s.losses, Gap{Row: s.rows + s.packetRows, Rows: n * s.packetRows})
 	}
+	sent := float64((s.packet+1)*s.packetRows) / (s.rateHz * (1 + s.ppm*1e-6))
+	at := sent + s.jitter(s.rng)
+	if s.rng.Float64() < s.stallShare {
+		s.until = sent + s.rng.Float64()*s.stallMost
+	}
+	at = max(at, s.until, s.last) // in order, and not while the host stalls
+	s.last = at
+	s.rows += s.packetRows
+	s.packet++
+	return arrival{s.rows, at}
 }
 
 func expJitter(mean float64) func(*rand.Rand) float64 {
