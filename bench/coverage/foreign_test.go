@@ -367,11 +367,11 @@ func (f *foreignWorld) samples(stalls [][2]float64) (text []byte, first float64)
 	}
 	mean := func(from, to float64) float64 { return (upTo(to) - upTo(from)) / ((to - from) / foreignCell) }
 	period := 0.01 * (1 + 30e-6*f.r.NormFloat64())
-	first = 0.1 + 0.01*f.r.Float64()
-	last, conversion := 0.0, mean(first, first+4*period)
+	begin := 0.1 + 0.01*f.r.Float64()
+	last, conversion := 0.0, mean(begin, begin+4*period)
 	energy, charge := 0.0, 0.0
-	for k := 0; first+float64(4*k+5)*period < f.now; k++ {
-		start := first + float64(4*k)*period
+	for k := 0; begin+float64(4*k+5)*period < f.now; k++ {
+		start := begin + float64(4*k)*period
 		var a [4]float64
 		whole := mean(start, start+4*period) + 40e-6*f.r.NormFloat64()
 		for i := range a {
@@ -384,6 +384,9 @@ func (f *foreignWorld) samples(stalls [][2]float64) (text []byte, first float64)
 		conversion = whole
 		if f.r.Float64() < f.loss {
 			continue
+		}
+		if first == 0 {
+			first = start
 		}
 		last = arrive(start+4*period+0.003+0.0006*f.r.ExpFloat64(), last, stalls)
 		for i, amps := range a {
