@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -79,25 +80,23 @@ func Main(env *Env) int {
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	command, err := root.ExecuteContextC(env.Interrupt)
+	command, err := execute(root, env)
 	if err == nil {
 		return exitDone
 	}
 	code, hint := exitFailed, ""
 	var f *failure
 	switch {
+	case errors.Is(err, context.Canceled):
+		code = exitInterrupted
 	case errors.As(err, &f):
 		code, hint = f.code, f.hint
-	case env.Interrupt.Err() != nil || errors.Is(err, context.Canceled):
-		code = exitInterrupted
 	}
-	if f == nil || f.err != nil {
-		text := err.Error()
-		if code == exitInterrupted {
-			text = "interrupted"
-		}
-		fmt.Fprintf(env.Stderr, "joulemark: %s\n", text)
+	text := err.Error()
+	if code == exitInterrupted {
+		text = "interrupted"
 	}
+	fmt.Fprintf(env.Stderr, "joulemark: %s\n", text)
 	if hint == "" && code == exitUsage {
 		hint = fmt.Sprintf("run '%s --help'", command.CommandPath())
 	}
@@ -105,6 +104,38 @@ func Main(env *Env) int {
 		fmt.Fprintf(env.Stderr, "hint: %s\n", hint)
 	}
 	return code
+}
+
+// graceSeconds is how long an interrupted verb may take to leave things in
+// order. A verb that only reads has nothing to leave, and is not waited for any
+// longer.
+const graceSeconds = 3
+
+// execute runs the verb until it ends or is interrupted.
+func execute(root *cobra.Command, env *Env) (*cobra.Command, error) {
+	type ended struct {
+		command *cobra.Command
+		err     error
+	}
+	done := make(chan ended, 1)
+	go func() {
+		c, err := root.ExecuteContextC(env.Interrupt)
+		done <- ended{c, err}
+	}()
+	select {
+	case e := <-done:
+		return e.command, e.err
+	case <-env.Interrupt.Done():
+	}
+	select {
+	case e := <-done:
+		if e.err == nil {
+			return e.command, context.Canceled
+		}
+		return e.command, e.err
+	case <-time.After(graceSeconds * time.Second):
+		return root, context.Canceled
+	}
 }
 
 const about = `joulemark tells what one operation costs in joules, next to how long it takes.
