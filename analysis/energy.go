@@ -38,6 +38,9 @@ const (
 	// show: the response begins before its centroid, by 0.45 of its 10-90 %
 	// time for one pole and by 0.63 for a boxcar.
 	leadResponses = 1.0
+	// onsetResponses is the least of them: so much earlier than its centroid the
+	// response to a statement begins.
+	onsetResponses = 0.65
 )
 
 // pulse is the energy of one window.
@@ -71,6 +74,7 @@ type measurer struct {
 	baseline Baseline
 	guard    float64 // s, in which the response to an edge dies away
 	lead     float64 // s, in which the response to a later mark may begin
+	onset    float64 // s, in which the response to a statement begins
 	global   idleLevel
 }
 
@@ -92,6 +96,7 @@ func newMeasurer(t *align.Timeline, b Baseline) *measurer {
 	rest := 2*t.Offset.U + 1.5*period
 	m.guard = guardResponses*t.Offset.ResponseSeconds + rest
 	m.lead = leadResponses*t.Offset.ResponseSeconds + rest
+	m.onset = onsetResponses*t.Offset.ResponseSeconds + period/2
 	if b == Global {
 		var all []align.Quiet
 		all = append(all, t.Quiet...)
@@ -143,7 +148,7 @@ func (m *measurer) measure(i int) (pulse, error) {
 	}
 	gPre, gPost := m.guards(w)
 	p.cut = w.Pre == 0 || w.Post == 0
-	p.short = !p.cut && (gPre < m.guard || gPost < m.guard)
+	p.short = !p.cut && (gPre < m.lead || m.tail(gPost) > shortTail*p.seconds)
 	whole := m.t.Between(w.Segment, w.From-gPre, w.To+gPost)
 	p.long = (w.To - w.From + gPre + gPost) * rate
 	// What is missing inside the window had the window's mean power; what is
@@ -163,14 +168,30 @@ func (m *measurer) measure(i int) (pulse, error) {
 	return p, nil
 }
 
-// guards returns how far before and after its marks a window is integrated:
-// the guard, inside the quiet zones.
+// guards returns how far before and after its marks a window is integrated,
+// inside the quiet zones: from where the response to its start may begin to
+// where that to its end has died away, or that to the statement begins.
 func (m *measurer) guards(w *align.Window) (pre, post float64) {
 	if w.Pre == 0 || w.Post == 0 {
 		return 0, 0
 	}
-	return math.Min(m.guard, w.Pre), math.Min(m.guard, w.Post)
+	return math.Min(m.lead, w.Pre), math.Max(0, math.Min(m.guard, w.Post-m.onset))
 }
+
+// tail is the part of a step that a one-pole response lets through later than
+// after its centroid, in seconds of the step: tau exp(-(after+tau)/tau), where
+// the 10-90 % time is tau ln 9.
+func (m *measurer) tail(after float64) float64 {
+	tau := m.t.Offset.ResponseSeconds / math.Log(9)
+	if !(tau > 0) {
+		return 0
+	}
+	return tau * math.Exp(-1-after/tau)
+}
+
+// shortTail is the tail, relative to the window, from which quiet zones are too
+// short.
+const shortTail = 1e-3
 
 // brackets returns the quiet stretches that tell the idle level of window i: on
 // each side as far as the next window. The idle time between two windows serves
