@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"iter"
 	"os"
 	"slices"
@@ -132,7 +131,7 @@ func (t *track) read(c *Checkpoint) ([]byte, error) {
 	if _, err := t.file.ReadAt(b, c.Offset); err != nil {
 		return nil, err
 	}
-	if fmt.Sprintf("%08x", crc32.ChecksumIEEE(b)) != c.CRC {
+	if crcText(b) != c.CRC {
 		return nil, damaged(c, "the CRC does not match")
 	}
 	return b, nil
