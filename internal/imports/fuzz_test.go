@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/joulemark/joulemark/run"
 )
@@ -127,7 +126,7 @@ func FuzzDecimal(f *testing.F) {
 
 // TestFloatsNearest: numbers of many digits are rounded once.
 func TestFloatsNearest(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
+	seed := newSeed()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for range 100000 {
@@ -160,7 +159,7 @@ func TestNanosRounded(t *testing.T) {
 
 // TestNanosExact: times of today keep every nanosecond.
 func TestNanosExact(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
+	seed := newSeed()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for range 10000 {
