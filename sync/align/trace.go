@@ -90,17 +90,23 @@ func newTrace(info meters.Info, near []span, exact []float64) *trace {
 		}
 		return 0
 	})
-	end := math.Inf(-1)
-	for _, s := range near {
-		k := math.Ceil(math.Max(math.Max(s.from, 0), end) / step)
-		if k*step <= end {
-			k++
-		}
-		for ; k*step <= s.to; k++ {
-			t.x = append(t.x, k*step)
-			end = k * step
+	each := func(visit func(x float64)) {
+		end := math.Inf(-1)
+		for _, s := range near {
+			k := math.Ceil(math.Max(math.Max(s.from, 0), end) / step)
+			if k*step <= end {
+				k++
+			}
+			for ; k*step <= s.to; k++ {
+				end = k * step
+				visit(end)
+			}
 		}
 	}
+	n := len(exact)
+	each(func(float64) { n++ })
+	t.x = make([]float64, 0, n)
+	each(func(x float64) { t.x = append(t.x, x) })
 	for _, x := range exact {
 		if x >= 0 {
 			t.x = append(t.x, x)
