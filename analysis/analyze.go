@@ -57,7 +57,8 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		Schema: ResultsSchema, Run: filepath.Base(t.Run.Dir), Simulated: t.Run.Header.Simulated, Baseline: o.Baseline,
 		Meter: Meter{
 			Name: t.Meter.Stream, Driver: t.Meter.Driver, Model: t.Meter.Model, Serial: t.Meter.Serial,
-			EffectiveRateHz: Num(t.RateHz), ResponseSeconds: Num(math.NaN()), Accuracy: accuracy.String(),
+			SamplesHz: Num(t.RateHz), EffectiveRateHz: Num(t.Character.EffectiveHz), ResponseSeconds: Num(math.NaN()),
+			Character: characterOf(t.Character), Accuracy: accuracy.String(),
 		},
 		Target: Target{
 			Name: t.Target.Name, ISA: t.Target.ISA, Bits: t.Target.Bits, CC: t.Target.CC, CFlags: t.Target.CFlags,
@@ -74,6 +75,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		res.warn(w.Text, w.Voids)
 	}
 	m := newMeasurer(t, o.Baseline)
+	var source resistance
 	groups := map[groupKey]*group{}
 	var order []groupKey
 	for i := range t.Windows {
@@ -86,6 +88,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 			if err != nil {
 				out.Excluded = err.Error()
 			} else {
+				source.add(p)
 				out.Gross, out.Net, out.Idle = Num(p.gross), Num(p.net), Num(p.idle)
 				k := groupKey{w.Alg, w.Op, w.Idle}
 				g := groups[k]
@@ -102,9 +105,11 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 	if len(order) == 0 {
 		return res, fmt.Errorf("analyze %s: %w%s", t.Run.Dir, ErrNoWindows, reasons(res.Windows))
 	}
+	ohms, u := source.ohms()
+	res.Meter.SourceOhms, res.Meter.USourceOhms = Num(ohms), Num(u)
 	slices.SortFunc(order, groupKey.compare)
 	for _, k := range order {
-		op := groups[k].result(t, o.Baseline, accuracy)
+		op := groups[k].result(t, o.Baseline, accuracy, ohms)
 		if op.Voided {
 			res.Voids = append(res.Voids, fmt.Sprintf("%s %s: see its warnings", op.Alg, op.Op))
 		}
@@ -233,7 +238,7 @@ func sum(v []float64) float64 {
 	return s
 }
 
-func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Operation {
+func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms float64) Operation {
 	net := g.each(func(p pulse) float64 { return p.net })
 	gross := g.each(func(p pulse) float64 { return p.gross })
 	seconds := g.each(func(p pulse) float64 { return p.seconds })
@@ -246,17 +251,21 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Opera
 	total, duration := sum(g.n), sum(seconds)
 
 	// What shifts all windows alike, in joules per operation.
-	shared := g.sharedTerms(t, b, total)
+	shared := g.sharedTerms(t, b, total, ohms)
 	uShared := 0.0
 	for _, term := range shared {
 		uShared = math.Hypot(uShared, float64(term.U))
 	}
 	quantity := func(y, x []float64, shared float64, lim []float64) Quantity {
-		p := pool(y, x)
+		p, counted := g.repeats(y, x)
 		if g.count == 1 {
 			return valueOnly(p.value)
 		}
-		return newQuantity(p.value, p.scatter, p.dof, shared, lim)
+		q := newQuantity(p.value, p.scatter, p.dof, math.Hypot(shared, counted), lim)
+		if q.UShared.Stated() {
+			q.UShared = Num(shared)
+		}
+		return q
 	}
 	ones := g.each(func(pulse) float64 { return 1 })
 	netLimits, grossLimits := g.limits(acc, net, gross, total, true), g.limits(acc, net, gross, total, false)
@@ -276,9 +285,13 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Opera
 	if b == None {
 		y = gross
 	}
-	if p := pool(y, g.n); len(g.pulses) > 1 && g.count > 1 {
+	if p, counted := g.repeats(y, g.n); len(g.pulses) > 1 && g.count > 1 {
 		op.Budget = append(op.Budget, Term{Name: "repeats", U: Num(p.scatter), Type: "A",
 			Source: fmt.Sprintf("scatter of %d windows, %d degrees of freedom", len(g.pulses), len(g.pulses)-1)})
+		if counted > 0 {
+			op.Budget = append(op.Budget, Term{Name: "point samples", U: Num(counted), Type: "B",
+				Source: "step of power x variance of the whole number of point samples that a window holds"})
+		}
 	}
 	op.Budget = append(op.Budget, shared...)
 	if acc.Known(acc.Watts != nil) {
@@ -291,9 +304,27 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy) Opera
 	return op
 }
 
+// repeats returns what pool does, but where samples are points without their
+// counting, which is returned by itself, a standard uncertainty of a sum of y
+// over a sum of x: it is known beforehand, and few windows show it in their
+// scatter only now and then.
+func (g *group) repeats(y, x []float64) (p pooled, counted float64) {
+	p = pool(y, x)
+	variance := 0.0
+	steady := slices.Clone(y)
+	for i, w := range g.pulses {
+		if w.counted > 0 {
+			variance += w.counted
+			steady[i] += w.steady - w.net
+		}
+	}
+	p.scatter = pool(steady, x).scatter
+	return p, math.Sqrt(variance) / sum(x)
+}
+
 // sharedTerms are errors that all windows of the run share and that scatter
 // cannot show, as standard uncertainties in J per operation.
-func (g *group) sharedTerms(t *align.Timeline, b Baseline, total float64) []Term {
+func (g *group) sharedTerms(t *align.Timeline, b Baseline, total, ohms float64) []Term {
 	if b == None {
 		return nil
 	}
@@ -316,6 +347,10 @@ func (g *group) sharedTerms(t *align.Timeline, b Baseline, total float64) []Term
 		u := step * math.Hypot(t.Offset.U, t.Offset.ResponseSeconds/4) / total
 		terms = append(terms, Term{Name: "window edges", U: Num(u), Type: "B", Shared: true,
 			Source: "step of power x doubt of the offset and tails of the response: the windows have no quiet zones, or too short ones"})
+	}
+	if u := g.mixed(t, ohms) / math.Sqrt(3) / total; u > 0 {
+		terms = append(terms, Term{Name: "volts times amps", U: Num(u), Type: "B", Shared: true,
+			Source: fmt.Sprintf("source resistance of %.2g ohm x variance of the current within the response to an edge: at most, where volts and amps are averaged before they are multiplied", ohms)})
 	}
 	return terms
 }

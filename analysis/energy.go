@@ -5,6 +5,7 @@ import (
 	"math"
 	"sort"
 
+	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/sync/align"
 )
 
@@ -63,6 +64,10 @@ type pulse struct {
 	index         int     // of the window in the time line
 	long          float64 // s, over which idle was subtracted
 	before, after float64 // weights of the two brackets in the idle level
+	// counted is the variance of the energy, J^2, that comes of counting point
+	// samples, and steady the energy without that: the power between the edges
+	// for the length by the target's clock. Both are 0 where samples are no points.
+	counted, steady float64
 	// afterVariance is the variance of the level of the bracket after the
 	// window, W^2, from the difference of its halves; NaN without a bracket.
 	afterVariance float64
@@ -165,7 +170,24 @@ func (m *measurer) measure(i int) (pulse, error) {
 	p.idle = idle.watts
 	p.gross = p.net + p.idle*p.seconds
 	p.stepWatts = p.net / p.seconds
+	if m.t.Character.Kind == meters.Point {
+		p.counted, p.steady = m.counted(w, p.stepWatts), p.net
+		if s := m.t.Between(w.Segment, w.From+m.guard, w.To-m.lead); s.Seconds > m.guard {
+			p.steady = (s.Watts() - idle.watts) * p.seconds
+		}
+	}
 	return p, nil
+}
+
+// counted is the variance of a window's energy, J^2, where samples are points
+// of a step of power: a window of length T holds floor(T/Ts) samples, Ts apart,
+// or one more, with probability f = frac(T/Ts), so that its energy is wrong by
+// -f or 1-f samples. That has the mean 0 and the variance f (1-f).
+func (m *measurer) counted(w *align.Window, step float64) float64 {
+	rate := m.t.Character.ConversionsHz
+	_, f := math.Modf(w.Seconds * rate)
+	one := step / rate
+	return one * one * f * (1 - f)
 }
 
 // guards returns how far before and after its marks a window is integrated,

@@ -94,7 +94,7 @@ func newQuantity(value, scatter, dof, shared float64, limits []float64) Quantity
 	}
 	u := math.Hypot(scatter, shared)
 	eff := dof
-	if shared > 0 && scatter > 0 {
+	if shared > 0 {
 		eff = dof * math.Pow(u/scatter, 4)
 	}
 	if eff > 1e6 {

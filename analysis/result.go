@@ -3,7 +3,10 @@
 // docs/method.md has every formula with its source.
 package analysis
 
-import "github.com/joulemark/joulemark/sync/align"
+import (
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/sync/align"
+)
 
 // Schemas of the JSON that Results and a set of them marshal to.
 const (
@@ -36,13 +39,45 @@ type ResultSet struct {
 
 // Meter names the meter and what was found of it.
 type Meter struct {
-	Name            string `json:"name"`
-	Driver          string `json:"driver"`
-	Model           string `json:"model"`
-	Serial          string `json:"serial"`
-	EffectiveRateHz Num    `json:"effective_rate_hz"`
-	ResponseSeconds Num    `json:"response_s"`
-	Accuracy        string `json:"accuracy"`
+	Name     string `json:"name"`
+	Driver   string `json:"driver"`
+	Model    string `json:"model"`
+	Serial   string `json:"serial"`
+	Accuracy string `json:"accuracy"`
+	// SamplesHz is samples a host second, EffectiveRateHz the independent values
+	// in them.
+	SamplesHz       Num `json:"samples_hz"`
+	EffectiveRateHz Num `json:"effective_rate_hz"`
+	// ResponseSeconds is the 10-90 % time of meter and target together.
+	ResponseSeconds Num `json:"response_s"`
+	// SourceOhms is the resistance between the source and the meter, and
+	// USourceOhms its standard uncertainty.
+	SourceOhms  Num       `json:"source_ohms"`
+	USourceOhms Num       `json:"u_source_ohms"`
+	Character   Character `json:"character"`
+}
+
+// Character is what the samples show of the meter (align.Character).
+type Character struct {
+	Values               align.Values      `json:"values"`
+	ConversionsHz        Num               `json:"conversions_hz"`
+	Sample               meters.SampleKind `json:"sample"`
+	EdgeConversions      Num               `json:"edge_conversions"`
+	Edges                int               `json:"edges"`
+	NoiseWatts           Num               `json:"noise_w"`
+	ConversionNoiseWatts Num               `json:"conversion_noise_w"`
+	Lag1                 Num               `json:"correlation"`
+	CorrelationSeconds   Num               `json:"correlation_s"`
+	Samples              int               `json:"samples"` // of steady power, from which it was told
+}
+
+func characterOf(c align.Character) Character {
+	return Character{
+		Values: c.Values, ConversionsHz: Num(c.ConversionsHz),
+		Sample: c.Kind, EdgeConversions: Num(c.EdgeConversions), Edges: c.Edges,
+		NoiseWatts: Num(c.NoiseWatts), ConversionNoiseWatts: Num(c.ConversionNoiseWatts),
+		Lag1: Num(c.Lag1), CorrelationSeconds: Num(c.CorrelationSeconds), Samples: c.Samples,
+	}
 }
 
 // Target names the device under test.

@@ -40,7 +40,7 @@ func operation(alg, op string, q analysis.Quantity) analysis.Operation {
 // results is a run of two operations with one excluded window.
 func results(name string, bits int, scale float64) analysis.Results {
 	r := analysis.Results{Schema: analysis.ResultsSchema, Run: name, Baseline: analysis.Local, Simulated: true,
-		Meter:     analysis.Meter{Name: "usb", Driver: "virtual", EffectiveRateHz: 100},
+		Meter:     analysis.Meter{Name: "usb", Driver: "virtual", SamplesHz: 100},
 		Target:    analysis.Target{Name: name, Bits: bits},
 		Alignment: analysis.Alignment{Method: align.ByEdges, Offset: 0.0403, U: 0.0002, Edges: 12, RunnerUp: 0.4},
 		Operations: []analysis.Operation{

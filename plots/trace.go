@@ -118,8 +118,8 @@ func Trace(r analysis.Results, power iter.Seq2[align.Stretch, error], v View) (F
 // meterNote says what measured, and how marks were put on its time line.
 func meterNote(r analysis.Results) string {
 	s := "meter " + label(r.Meter.Driver)
-	if r.Meter.EffectiveRateHz.Stated() {
-		s += ", " + si.Format(float64(r.Meter.EffectiveRateHz), "Hz", 4)
+	if r.Meter.SamplesHz.Stated() {
+		s += ", " + si.Format(float64(r.Meter.SamplesHz), "Hz", 4)
 	}
 	if len(r.Windows) == 0 {
 		return s

@@ -17,6 +17,7 @@ type oracle struct {
 	line  *align.Timeline
 	shift float64 // the analysis' error of the offset, s
 	guard float64 // the response's real extent, s
+	point float64 // s between samples that are points; 0: they are means
 }
 
 func newOracle(line *align.Timeline, s bench.Scenario, truth bench.Truth) oracle {
@@ -30,12 +31,17 @@ func newOracle(line *align.Timeline, s bench.Scenario, truth bench.Truth) oracle
 	if s.Meter.Hold != bench.NoHold {
 		guard += float64(s.Meter.PacketSamples) / s.Meter.RateHz
 	}
-	return oracle{line, line.Offset.Seconds - truth.OffsetSeconds, guard}
+	o := oracle{line: line, shift: line.Offset.Seconds - truth.OffsetSeconds, guard: guard}
+	if s.Meter.Kind == "point" {
+		o.point = 1 / s.Meter.RateHz
+	}
+	return o
 }
 
 // halfWidths returns the half width of each operation's repeatability interval.
 func (o oracle) halfWidths() map[mark.Op]float64 {
 	energy, count := map[mark.Op][]float64{}, map[mark.Op][]float64{}
+	counted := map[mark.Op]float64{} // variance of what counting point samples does
 	for i := range o.line.Windows {
 		w := &o.line.Windows[i]
 		if w.Excluded != "" {
@@ -44,6 +50,10 @@ func (o oracle) halfWidths() map[mark.Op]float64 {
 		if e := o.net(i); !math.IsNaN(e) {
 			k := mark.Op{Alg: w.Alg, Op: w.Op}
 			energy[k], count[k] = append(energy[k], e), append(count[k], float64(w.N))
+			if o.point > 0 {
+				_, f := math.Modf(w.Seconds / o.point)
+				counted[k] += math.Pow(e/w.Seconds*o.point, 2) * f * (1 - f)
+			}
 		}
 	}
 	out := map[mark.Op]float64{}
@@ -58,7 +68,7 @@ func (o oracle) halfWidths() map[mark.Op]float64 {
 		}
 		m := float64(len(y))
 		t := distuv.StudentsT{Sigma: 1, Nu: m - 1}
-		out[k] = t.Quantile(0.975) * math.Sqrt(m/(m-1)*ss) / sx
+		out[k] = max(t.Quantile(0.975)*math.Sqrt(m/(m-1)*ss), 1.96*math.Sqrt(counted[k])) / sx
 	}
 	return out
 }

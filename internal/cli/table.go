@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/joulemark/joulemark/analysis"
+	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/si"
 	"github.com/joulemark/joulemark/sync/align"
 )
@@ -84,8 +85,11 @@ func printHead(w io.Writer, r analysis.Results) {
 		fmt.Fprintf(w, "target     %s\n", joinWords(", ", t.Name+bits, t.ISA, t.Impl, t.CC))
 	}
 	m := r.Meter
-	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", instrument(m), si.Format(float64(m.EffectiveRateHz), "Hz", 5),
+	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", instrument(m), si.Format(float64(m.SamplesHz), "Hz", 5),
 		response(m.ResponseSeconds), "accuracy "+m.Accuracy))
+	if c := m.Character; c.Values != align.UnknownValues {
+		fmt.Fprintf(w, "samples    %s\n", character(m))
+	}
 	a := r.Alignment
 	switch a.Method {
 	case align.ByEdges:
@@ -139,6 +143,20 @@ func response(s analysis.Num) string {
 		return ""
 	}
 	return "response " + si.Format(float64(s), "s", 2)
+}
+
+// character says what the samples show of the meter.
+func character(m analysis.Meter) string {
+	c := m.Character
+	kind, source := "", ""
+	if c.Sample != meters.UnknownKind {
+		kind = "each a " + string(c.Sample)
+	}
+	if m.SourceOhms > 2*m.USourceOhms {
+		source = "source " + si.Format(float64(m.SourceOhms), "Ω", 3)
+	}
+	return joinWords(", ", string(c.Values), si.Format(float64(m.EffectiveRateHz), "Hz", 3)+" effective", kind,
+		"noise "+si.Format(float64(c.NoiseWatts), "W", 2), source)
 }
 
 func joinWords(sep string, words ...string) string {

@@ -59,12 +59,15 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 			return nil, fmt.Errorf("align %s: %w", r.Dir, err)
 		}
 	}
+	t.RateHz = 1 / t.segments[0].trace.period / t.segments[0].tie.rate()
 	if len(ev.direct) == 0 {
 		t.resolve()
 	} else {
 		// An edge on the sample clock lies anywhere within its sample.
 		t.Offset.U = t.segments[0].trace.period / math.Sqrt(12)
 	}
+	t.Character = t.characterise()
+	t.sharpen()
 	t.finish(ev)
 	return t, nil
 }
@@ -269,6 +272,11 @@ func (t *Timeline) load(k int) error {
 		}
 	}
 	seg.trace = newTrace(seg.info.Info, near, exact)
+	if seg.trace.period > 0 {
+		var edges []span
+		seg.steady, edges = t.keep(k, seg.trace.period)
+		seg.trace.keeper = newKeeper(seg.steady, edges)
+	}
 	if err := seg.trace.fill(t.Run.Samples(seg.info.Stream), seg.info.Segment, seg.lost); err != nil {
 		return err
 	}
@@ -309,10 +317,14 @@ func (t *Timeline) resolve() {
 		}
 		t.warn("edges", "alignment: "+problem+"; marks stand where "+map[bool]string{true: "the shared clock", false: "arrival times"}[shared]+" put them", !shared)
 	}
-	d := t.Offset.Seconds
 	if o.SlopePPM != 0 && problem == "" && math.Abs(o.SlopePPM) > 4*o.USlopePPM+maxSlopePPM {
 		t.warn("rate", fmt.Sprintf("the offset drifts by %.0f ppm over the run: the clocks' fit and the edges disagree", o.SlopePPM), true)
 	}
+	t.shift(t.Offset.Seconds)
+}
+
+// shift moves all windows and quiet stretches by d, s.
+func (t *Timeline) shift(d float64) {
 	for i := range t.Windows {
 		t.Windows[i].From += d
 		t.Windows[i].To += d
@@ -322,6 +334,28 @@ func (t *Timeline) resolve() {
 		t.Quiet[i].To = math.Min(t.Quiet[i].To+d, t.segments[t.Quiet[i].Segment].trace.end)
 	}
 }
+
+// sharpen narrows the offset where samples are points. A point sample shows an
+// edge late by anything from nothing to the time between samples, evenly: the
+// middle between the earliest and the latest of n edges is then much nearer the
+// truth than their mean, with a variance of Ts^2 / (2 (n+1) (n+2)) (order statistics
+// of the uniform distribution).
+func (t *Timeline) sharpen() {
+	o := &t.Offset
+	apart := t.RateHz / t.Character.ConversionsHz * t.segments[0].trace.period
+	if t.Method != ByEdges || t.Character.Kind != meters.Point || o.most-o.least > evenSpread*apart {
+		return
+	}
+	middle := (o.least + o.most) / 2
+	t.shift(middle - o.Seconds)
+	o.Seconds = middle
+	n := float64(o.Edges)
+	o.U = apart / math.Sqrt(2*(n+1)*(n+2))
+}
+
+// evenSpread is how far apart, in samples, edges may lie that nothing but the
+// sampling moves.
+const evenSpread = 1.1
 
 // maxSlopePPM is the drift between the arrival fit and the edges that wander
 // of the clocks within a run explains.
@@ -394,7 +428,6 @@ func (t *Timeline) finish(ev *evidence) {
 		}
 	}
 	seg := t.segments[0]
-	t.RateHz = 1 / seg.trace.period / seg.tie.rate()
 	t.DriftPPM = (seg.tie.rate() - 1) * 1e6
 	if c := ev.counts; c.BadChecksum+c.Malformed+c.TooLong+c.Evidence > 0 {
 		t.warn("lines", fmt.Sprintf("%d of %d lines from the target were damaged and are not counted (%d wrong checksums, %d malformed, %d too long, %d cut short)",

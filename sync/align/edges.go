@@ -71,6 +71,8 @@ type Offset struct {
 	ResponseSeconds float64
 	// Fold is the step response that ResponseSeconds was read from.
 	Fold Fold
+
+	least, most float64 // offsets of single edges, s
 }
 
 // findOffset finds the offset that explains all edges at once. problem says
@@ -103,6 +105,7 @@ func findOffset(edges []edge) (o Offset, problem string) {
 		}
 		o.Seconds, o.U, o.StepRatio = fine.offset, fine.u, fine.stepRatio
 		o.SlopePPM, o.USlopePPM, o.Edges = fine.slope*1e6, fine.uSlope*1e6, fine.edges
+		o.least, o.most = fine.least, fine.most
 		o.Fold = fold(usable, o.Seconds, r)
 		found := o.Fold.response()
 		if math.Abs(found-o.ResponseSeconds) < period/10 {
@@ -237,6 +240,7 @@ func (e edge) levels(d float64, r reach) (p0, p1, u float64, ok bool) {
 type centroids struct {
 	offset, u     float64
 	slope, uSlope float64 // seconds of offset per second of the run
+	least, most   float64 // offsets of single edges
 	stepRatio     float64
 	edges         int
 	tried         int // edges with room for levels beside them
@@ -298,8 +302,10 @@ func centroid(edges []edge, d float64, r reach) centroids {
 	pts = slices.DeleteFunc(pts, func(p point) bool { return math.Abs(p.c-m) > limit })
 	out.edges = len(pts)
 
+	out.least, out.most = pts[0].c, pts[0].c
 	var sw, st, sc float64
 	for _, p := range pts {
+		out.least, out.most = math.Min(out.least, p.c), math.Max(out.most, p.c)
 		sw += p.w
 		st += p.w * p.t
 		sc += p.w * p.c
@@ -416,6 +422,22 @@ func (f Fold) Crossings() (lo, hi float64) {
 		}
 	}
 	return lo, hi
+}
+
+// MixedSeconds is the integral of y (1 - y) over the fold's response y, s: the
+// variance of a signal while it steps by 1, seen through this response, summed
+// over time.
+func (f Fold) MixedSeconds() float64 {
+	lo, hi := f.Crossings()
+	r := reachOf(hi-lo, 0)
+	total := 0.0
+	for k := 1; k < len(f.Seconds); k++ {
+		if f.Seconds[k] >= -r.lead && f.Seconds[k] <= r.settle {
+			y := f.Level[k]
+			total += y * (1 - y) * (f.Seconds[k] - f.Seconds[k-1])
+		}
+	}
+	return math.Max(0, total)
 }
 
 // Folds returns all edges of windows that count on top of each other, and each

@@ -97,6 +97,8 @@ type Timeline struct {
 	DriftPPM float64
 	// RateHz is samples per host second.
 	RateHz float64
+	// Character is what the samples show of the meter.
+	Character Character
 	// Windows in order of time, excluded ones included; Quiet likewise.
 	Windows  []Window
 	Quiet    []Quiet
@@ -113,6 +115,7 @@ type segment struct {
 	info     run.Segment
 	trace    *trace
 	tie      tie
+	steady   []span          // in which power should not change, before the offset
 	lost     []hole          // packets that the arrivals miss
 	rate     *clock.Rate     // of the arrivals; nil where the clock is shared
 	arrivals *clock.Arrivals // likewise

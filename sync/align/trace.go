@@ -28,6 +28,8 @@ type trace struct {
 	rows, missing int64   // samples seen, of these without a value
 	period        float64 // nominal, or the typical distance of samples, s
 
+	keeper keeper // of samples that tell the meter's character
+
 	next int  // first knot not yet passed
 	at   sums // integral up to pos
 	pos  float64
@@ -264,8 +266,26 @@ func (f *filler) addRun(place int64, p, v, a []float64, i, n int) {
 	}
 	f.missing += int64(n) - int64(s.seconds)
 	s = s.times(f.period)
-	f.pass(float64(place+int64(n))*f.period, s)
-	f.show(float64(place)*f.period, p, v, a, i, n)
+	start, end := float64(place)*f.period, float64(place+int64(n))*f.period
+	f.pass(end, s)
+	if f.keeper.wants(start, end) {
+		f.keep(place, p, v, a, i, n)
+	}
+	f.show(start, p, v, a, i, n)
+}
+
+// keep hands samples i to i+n to the keeper.
+func (f *filler) keep(place int64, p, v, a []float64, i, n int) {
+	for k := range n {
+		var w float64
+		if v != nil {
+			w = v[i+k] * a[i+k]
+		} else {
+			w = p[i+k]
+		}
+		at := place + int64(k)
+		f.keeper.take(at, float64(at)*f.period, f.period, w)
+	}
 }
 
 // sumProducts sums up samples of volts and amps, each as if it stood for 1 s;
