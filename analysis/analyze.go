@@ -75,9 +75,11 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		res.warn(w.Text, w.Voids)
 	}
 	m := newMeasurer(t, o.Baseline)
+	fit := m.fit()
 	var source resistance
 	groups := map[groupKey]*group{}
 	var order []groupKey
+	var duty dutyTest
 	for i := range t.Windows {
 		w := &t.Windows[i]
 		out := Window{W: w.W, Alg: w.Alg, Op: w.Op, N: w.N, IdleMode: w.Idle, T0: Num(w.StartSeconds), T1: Num(w.EndSeconds),
@@ -90,6 +92,11 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 			} else {
 				source.add(p)
 				out.Gross, out.Net, out.Idle = Num(p.gross), Num(p.net), Num(p.idle)
+				if w.PeriodUs > 0 {
+					duty.add(w, p)
+					res.Windows = append(res.Windows, out)
+					continue
+				}
 				k := groupKey{w.Alg, w.Op, w.Idle}
 				g := groups[k]
 				if g == nil {
@@ -97,19 +104,24 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 					groups[k] = g
 					order = append(order, k)
 				}
+				p.take(fit, i)
 				g.add(w, p)
 			}
 		}
 		res.Windows = append(res.Windows, out)
 	}
-	if len(order) == 0 {
+	var problem string
+	if res.Duty, problem = duty.result(); problem != "" {
+		res.warn("the duty-cycle self-test states nothing: "+problem, false)
+	}
+	if len(order) == 0 && res.Duty == nil {
 		return res, fmt.Errorf("analyze %s: %w%s", t.Run.Dir, ErrNoWindows, reasons(res.Windows))
 	}
 	ohms, u := source.ohms()
 	res.Meter.SourceOhms, res.Meter.USourceOhms = Num(ohms), Num(u)
 	slices.SortFunc(order, groupKey.compare)
 	for _, k := range order {
-		op := groups[k].result(t, o.Baseline, accuracy, ohms)
+		op := groups[k].result(t, o.Baseline, accuracy, ohms, res.Duty)
 		if op.Voided {
 			res.Voids = append(res.Voids, fmt.Sprintf("%s %s: see its warnings", op.Alg, op.Op))
 		}
@@ -238,7 +250,7 @@ func sum(v []float64) float64 {
 	return s
 }
 
-func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms float64) Operation {
+func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms float64, duty *DutyCycle) Operation {
 	net := g.each(func(p pulse) float64 { return p.net })
 	gross := g.each(func(p pulse) float64 { return p.gross })
 	seconds := g.each(func(p pulse) float64 { return p.seconds })
@@ -269,6 +281,9 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms 
 	}
 	ones := g.each(func(pulse) float64 { return 1 })
 	netLimits, grossLimits := g.limits(acc, net, gross, total, true), g.limits(acc, net, gross, total, false)
+	if l, ok := duty.limit(sum(net) / total); ok {
+		netLimits, grossLimits = append(netLimits, l), append(grossLimits, l)
+	}
 	op.Gross = quantity(gross, g.n, uShared, values(grossLimits, acc))
 	headline, limits := &op.Gross, grossLimits
 	if b != None {
@@ -280,6 +295,7 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms 
 			op.IdleStep = newQuantity(p.value, p.scatter, p.dof, 0, nil)
 		}
 		headline, limits = &op.Net, netLimits
+		op.Joint = g.joint(op.Net)
 	}
 	y := net
 	if b == None {
@@ -555,6 +571,9 @@ func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc meter
 		}
 		if n := count(func(p pulse) bool { return p.oneSided }); n > 0 {
 			add(false, "%d windows have idle on one side only: drift is not taken out", n)
+		}
+		if text := op.Joint.warning(op.Net); text != "" {
+			add(false, "%s", text)
 		}
 		if s := op.IdleStep; s.URepeat.Stated() && s.Lo95Repeat*s.Hi95Repeat > 0 && math.Abs(float64(s.Value)) > 0.02*math.Abs(float64(op.NetWatts.Value)) {
 			add(false, "idle is higher after a window than before by %.1f %% of its net power: residual heat, or an idle level that depends on the window", 100*float64(s.Value/op.NetWatts.Value))

@@ -48,6 +48,7 @@ const (
 type pulse struct {
 	net, gross, idle float64 // J, J, W
 	idleStep         float64 // W, after minus before; NaN with one bracket
+	jointWatts       float64 // W above idle by the joint fit; NaN without
 	// netCoulomb and netWebers are the integrals of current and voltage above
 	// idle, to which the meter's offsets contribute; Coulomb and Webers those
 	// of the window itself.

@@ -92,7 +92,11 @@ func ratioLimits(a, b Operation, oneMeter bool) ([]float64, bool) {
 	for _, l := range a.limits {
 		rel := l.half / va
 		for _, k := range b.limits {
-			if k.name == l.name {
+			switch {
+			case k.name != l.name:
+			case k.name == dutyTerm: // depends on how the power of each varies
+				out = append(out, k.half/vb)
+			default:
 				rel -= k.half / vb
 			}
 		}

@@ -25,7 +25,9 @@ type Results struct {
 	Alignment  Alignment   `json:"alignment"`
 	Operations []Operation `json:"operations"`
 	Windows    []Window    `json:"windows"`
-	Warnings   []string    `json:"warnings"`
+	// Duty is the self-test of the meter; nil where the run holds none.
+	Duty     *DutyCycle `json:"duty_cycle"`
+	Warnings []string   `json:"warnings"`
 
 	// Voids lists the warnings that void the claim.
 	Voids []string `json:"voids"`
@@ -113,10 +115,12 @@ type Operation struct {
 	Gross    Quantity `json:"gross_j_per_op"`
 	NetWatts Quantity `json:"net_w"`
 	Idle     Quantity `json:"idle_w"`
-	// IdleStep is the idle level after a window minus the one before: what is
-	// left of it is residual heat, or an idle level that wanders.
+	// IdleStep is the idle level at the end of a window minus that at its
+	// begin: residual heat, or an idle level that wanders.
 	IdleStep Quantity `json:"idle_step_w"`
 	Overhead Quantity `json:"overhead_j_per_window"`
+	// Joint is the joint fit beside the pulse integral; nil where there is none.
+	Joint *Joint `json:"joint"`
 
 	Latency  Latency  `json:"latency_s"`
 	Budget   []Term   `json:"budget"`

@@ -23,6 +23,8 @@ type job struct {
 	row Row
 	n   int64
 	key int
+	// A duty cycle: n times busy for onUs and idle for the rest of periodUs.
+	periodUs, onUs int64
 }
 
 // firmware plays the target's program: it lets true time pass, draws power and
@@ -74,6 +76,10 @@ func play(s Scenario, t target, k *clock, rows []Row, seed uint64) (*firmware, e
 func plan(p Plan, rows []Row, seed uint64) []job {
 	var jobs []job
 	for _, r := range rows {
+		if r.Alg == spin && len(p.Periods) > 0 {
+			jobs = append(jobs, cycles(p, r)...)
+			continue
+		}
 		for i := range p.Windows {
 			seconds := p.WindowSeconds
 			if i%2 == 1 && p.ShortSeconds > 0 {
@@ -83,10 +89,25 @@ func plan(p Plan, rows []Row, seed uint64) []job {
 			if n == 0 {
 				n = max(1, int(math.Round(seconds/r.Seconds)))
 			}
-			jobs = append(jobs, job{r, int64(n), i%p.Keys + 1})
+			jobs = append(jobs, job{row: r, n: int64(n), key: i%p.Keys + 1})
 		}
 	}
 	stream(seed, "plan.order").Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
+	return jobs
+}
+
+// cycles returns the windows of each period with each duty.
+func cycles(p Plan, r Row) []job {
+	var jobs []job
+	for _, period := range p.Periods {
+		for _, duty := range p.Duties {
+			us := math.Round(1e6 * period)
+			for range p.Windows {
+				jobs = append(jobs, job{row: r, n: int64(max(1, math.Round(p.WindowSeconds/period))), key: 1,
+					periodUs: int64(us), onUs: int64(max(1, math.Round(duty*us)))})
+			}
+		}
+	}
 	return jobs
 }
 
@@ -169,11 +190,12 @@ func (f *firmware) window(w int, j job) {
 	t0, start := f.ticks(), f.now
 	f.pass(seconds)
 	t1 := f.ticks()
-	f.load = pulse(f.load, start, f.now, f.s.Load.RampSeconds, watts)
+	busy := f.busy(j, start, f.now, watts)
 	f.load = pulse(f.load, start, start+wakeSeconds, 0, f.s.Load.Overhead/wakeSeconds)
+	f.heat(watts * busy / seconds)
 	f.windows = append(f.windows, TrueWindow{
 		W: int64(w), Alg: j.row.Alg, Op: j.row.Op, N: j.n, T0: start, T1: f.now,
-		NetJoules: watts*seconds + f.s.Load.Overhead,
+		NetJoules: watts*busy + f.s.Load.Overhead,
 	})
 	f.pass(f.s.Plan.PostSeconds)
 
@@ -181,7 +203,7 @@ func (f *firmware) window(w int, j job) {
 	win := mark.Win{
 		W: int64(w), Alg: j.row.Alg, Op: j.row.Op, N: j.n, T0: t0, T1: t1, Idle: f.t.idleMode,
 		PreUs: int64(pre * 1e6), PostUs: int64(f.s.Plan.PostSeconds * 1e6),
-		Key: strconv.Itoa(j.key), Checked: &j.n, Fail: &none,
+		Key: strconv.Itoa(j.key), PeriodUs: j.periodUs, OnUs: j.onUs, Checked: &j.n, Fail: &none,
 	}
 	if tries > 0 {
 		win.Retries = &tries
@@ -190,6 +212,35 @@ func (f *firmware) window(w int, j job) {
 	lat.W, lat.N = int64(w), j.n
 	f.say(lat.Statement())
 	f.beacons(f.s.Plan.Beacons)
+}
+
+// busy draws the power of a window and returns for how long it was drawn, s.
+func (f *firmware) busy(j job, from, to, watts float64) float64 {
+	if j.periodUs == 0 {
+		f.load = pulse(f.load, from, to, f.s.Load.RampSeconds, watts)
+		return to - from
+	}
+	on := float64(j.onUs) * 1e-6
+	for i := range j.n {
+		start := from + float64(i*j.periodUs)*1e-6
+		f.load = pulse(f.load, start, start+on, f.s.Load.RampSeconds, watts)
+	}
+	return on * float64(j.n)
+}
+
+// heat raises the idle level from now on by what a window of that mean power
+// leaves behind; it is gone after ten time constants.
+func (f *firmware) heat(watts float64) {
+	if f.s.Load.HeatShare == 0 {
+		return
+	}
+	const steps, span = 160, 10.0
+	step := f.s.Load.HeatSeconds * span / steps
+	levels := make([]float64, steps+1)
+	for i := range steps {
+		levels[i] = watts * f.s.Load.HeatShare * math.Exp(-span*float64(i)/steps)
+	}
+	f.load = polyline(f.load, f.now, step, levels)
 }
 
 // quiet passes the quiet zone before a window and returns its length.
@@ -214,6 +265,9 @@ func (f *firmware) die(w int, j job) {
 // ticks.
 func (f *firmware) draw(j job) (watts, seconds float64, tries int64, lat mark.Lat) {
 	r := j.row
+	if j.periodUs > 0 {
+		r.Seconds, r.RelativeSD = float64(j.periodUs)*1e-6, 0
+	}
 	watts = r.Watts * f.s.Load.NetScale * (1 + f.s.Load.Scatter*f.powers.NormFloat64())
 	n := float64(j.n)
 	ticks := f.t.TickHz * f.clock.rate

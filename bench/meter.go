@@ -12,6 +12,7 @@ import (
 // campaign, noise and counts.
 type channel struct {
 	gain, offset float64 // reading = value*(1+gain) + offset
+	curvature    float64 // what it takes for value is value*(1+curvature*value)
 	count        float64 // 0: not quantised
 	noise, keep  float64 // standard deviation and correlation of neighbours
 	last         float64
@@ -23,7 +24,7 @@ func (c *channel) read(value float64) float64 {
 	if c.noise > 0 {
 		c.last = c.keep*c.last + math.Sqrt(1-c.keep*c.keep)*c.noise*c.draws.NormFloat64()
 	}
-	return value*(1+c.gain) + c.offset + c.last
+	return value*(1+c.curvature*value)*(1+c.gain) + c.offset + c.last
 }
 
 func (c *channel) quantise(reading float64) float64 {
@@ -58,7 +59,7 @@ func newMeter(s Meter, sup supply, amps *curve, campaign, seed uint64) (*meter, 
 		Meter: s, supply: sup, clock: newClock(s.Clock, stream(seed, "meter.clock")),
 		start: stream(seed, "meter.start").Float64() * float64(s.PacketSamples) / s.RateHz,
 		volts: channel{count: s.VoltsCount, noise: s.VoltsNoise, keep: s.Correlation, draws: stream(seed, "meter.volts")},
-		amps:  channel{count: s.AmpsCount, noise: s.AmpsNoise, keep: s.Correlation, draws: stream(seed, "meter.amps")},
+		amps:  channel{curvature: s.Curvature, count: s.AmpsCount, noise: s.AmpsNoise, keep: s.Correlation, draws: stream(seed, "meter.amps")},
 	}
 	draws := stream(campaign, "meter.limits")
 	m.volts.within(limits.Volts, draws)

@@ -59,7 +59,7 @@ type Scenario struct {
 
 // Plan is what the target is asked to do, in random order.
 type Plan struct {
-	Ops           []string `scn:"ops"`                             // ALG/OP of the latency table; "all" is all of the target's
+	Ops           []string `scn:"ops"`                             // ALG/OP of the latency table; "all" is all of the target's but spin
 	Windows       int      `scn:"windows" in:"1..10000"`           // windows an operation
 	N             int      `scn:"n" in:"0..1000000000"`            // operations a window; 0: as many as fill WindowSeconds
 	WindowSeconds float64  `scn:"window_seconds" in:"0.01..10000"` // s, expected length of a window
@@ -70,6 +70,10 @@ type Plan struct {
 	PostSeconds   float64  `scn:"post_seconds" in:"0..100"`        // s, quiet after a window
 	Beacons       int      `scn:"beacons" in:"0..1000"`            // sync lines before and after each window
 	Keys          int      `scn:"keys" in:"1..1000"`               // keys that the windows of an operation take in turn
+	// Duty cycles of spin, each period with each duty; no periods: spin is busy
+	// throughout.
+	Periods []float64 `scn:"periods_seconds" in:"1e-4..10"` // s
+	Duties  []float64 `scn:"duties" in:"0.01..1"`           // busy share of a period
 }
 
 // Load is the power of the target at the measuring point.
@@ -89,6 +93,8 @@ type Load struct {
 	BurstWatts   float64 `scn:"burst_watts" in:"0..100"`      // W, height of each
 	PulseWatts   float64 `scn:"pulse_watts" in:"0..100"`      // W, height of a radio's beacon pulses, 102.4 ms apart
 	PulseSeconds float64 `scn:"pulse_seconds" in:"0..0.1"`    // s, duration of each
+	HeatShare    float64 `scn:"heat_share" in:"0..1"`         // residual heat: share of a window's power by which the idle level is higher at its end
+	HeatSeconds  float64 `scn:"heat_seconds" in:"1e-3..1000"` // s, time constant with which that decays
 }
 
 // Supply feeds the target through the meter.
@@ -120,6 +126,7 @@ type Meter struct {
 	Correlation   float64 `scn:"noise_correlation" in:"0..0.9999"`  // of the noise of neighbouring conversions (AR(1))
 	VoltsCount    float64 `scn:"volts_count" in:"0..1"`             // V, one count; 0: not quantised
 	AmpsCount     float64 `scn:"amps_count" in:"0..1"`              // A, likewise
+	Curvature     float64 `scn:"curvature" in:"-1..1"`              // 1/A, k of a meter that is not linear: it converts x (1 + k x) A for a current x
 	Accuracy      string  `scn:"accuracy"`                          // as meters.ParseAccuracy reads it; gain and offset are drawn once from its limits
 }
 
@@ -166,10 +173,11 @@ func Default() Scenario {
 			Ops:     []string{"ML-DSA-44/sign", "ML-DSA-44/verify", "ML-KEM-768/encaps", "Ed25519/sign"},
 			Windows: 7, WindowSeconds: 2, IdleSeconds: 1.5,
 			GuardSeconds: 0.3, PhaseSeconds: 0.08, PostSeconds: 0.3, Beacons: 3, Keys: 4,
+			Duties: []float64{0.25, 0.5, 0.75},
 		},
 		Load: Load{
 			NetScale: 1, Scatter: 0.001, UARTWatts: 0.05,
-			SineSeconds: 60, BurstSeconds: 0.02, PulseSeconds: 0.003,
+			SineSeconds: 60, BurstSeconds: 0.02, PulseSeconds: 0.003, HeatSeconds: 2,
 		},
 		Supply: Supply{Ohms: 0.1},
 		Meter: Meter{
@@ -286,6 +294,15 @@ func (m member) set(text string) error {
 		for _, e := range strings.Split(text, ",") {
 			*p = append(*p, strings.TrimSpace(e))
 		}
+	case *[]float64:
+		*p = nil
+		for _, e := range strings.Split(text, ",") {
+			x, err := number(strings.TrimSpace(e))
+			if err != nil {
+				return err
+			}
+			*p = append(*p, x)
+		}
 	case *int:
 		n, err := strconv.Atoi(text)
 		if err != nil {
@@ -299,13 +316,21 @@ func (m member) set(text string) error {
 		}
 		*p = n
 	case *float64:
-		x, err := strconv.ParseFloat(text, 64)
+		x, err := number(text)
 		if err != nil {
-			return fmt.Errorf("%q is not a number", text)
+			return err
 		}
 		*p = x
 	}
 	return m.check()
+}
+
+func number(text string) (float64, error) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number", text)
+	}
+	return x, nil
 }
 
 // check holds the member against the tags "in" and "of".
@@ -317,19 +342,25 @@ func (m member) check() error {
 	if !bounded {
 		return nil
 	}
-	var x float64
-	if m.value.CanFloat() {
-		x = m.value.Float()
-	} else {
-		x = float64(m.value.Int())
-	}
 	// The bounds are part of the program and always parse.
 	from, _ := strconv.ParseFloat(lo, 64)
 	to, _ := strconv.ParseFloat(hi, 64)
-	if math.IsNaN(x) || x < from || x > to {
-		return fmt.Errorf("%v is not within %s to %s", x, lo, hi)
+	for _, x := range m.numbers() {
+		if math.IsNaN(x) || x < from || x > to {
+			return fmt.Errorf("%v is not within %s to %s", x, lo, hi)
+		}
 	}
 	return nil
+}
+
+func (m member) numbers() []float64 {
+	switch v := m.value.Interface().(type) {
+	case []float64:
+		return v
+	case float64:
+		return []float64{v}
+	}
+	return []float64{float64(m.value.Int())}
 }
 
 // check reports what a world cannot be made of.
@@ -376,7 +407,7 @@ func (s *Scenario) rows() ([]Row, error) {
 	}
 	table = slices.DeleteFunc(table, func(r Row) bool { return r.Target != s.Target })
 	if slices.Equal(s.Plan.Ops, []string{"all"}) {
-		return table, nil
+		return slices.DeleteFunc(table, func(r Row) bool { return r.Alg == spin }), nil
 	}
 	var rows []Row
 	for _, op := range s.Plan.Ops {

@@ -23,6 +23,9 @@ type Row struct {
 	Source          string  // where each of the numbers comes from
 }
 
+// spin is the algorithm that does nothing but keep the target busy.
+const spin = "spin"
+
 // perTry returns the part of the mean time that a single try takes and the
 // part that is spent once, in seconds. The tries are geometric with mean m, so
 // their relative deviation is sqrt((m-1)/m); the time's own says how much of

@@ -152,7 +152,7 @@ func (w *World) settle(f *firmware, rows []Row) {
 	for _, r := range rows {
 		net := r.Watts * w.s.Load.NetScale
 		op := TrueOp{Alg: r.Alg, Op: r.Op, JoulesPerOp: net * r.Seconds, SecondsPerOp: r.Seconds, NetWatts: net}
-		var idleJoules, seconds float64
+		var idleJoules, seconds, netJoules float64
 		for i := range f.windows {
 			win := &f.windows[i]
 			if win.Alg != r.Alg || win.Op != r.Op {
@@ -165,10 +165,16 @@ func (w *World) settle(f *firmware, rows []Row) {
 			op.Count += win.N
 			idleJoules += idle
 			seconds += win.T1 - win.T0
+			netJoules += win.NetJoules - w.s.Load.Overhead
+		}
+		if r.Alg == spin && len(w.s.Plan.Periods) > 0 && op.Count > 0 {
+			// Cycles of several periods: only what ran has a mean.
+			n := float64(op.Count)
+			op.JoulesPerOp, op.SecondsPerOp, op.NetWatts = netJoules/n, seconds/n, netJoules/seconds
 		}
 		op.GrossJoulesPerOp = op.JoulesPerOp
 		if seconds > 0 {
-			op.GrossJoulesPerOp += idleJoules / seconds * r.Seconds
+			op.GrossJoulesPerOp += idleJoules / seconds * op.SecondsPerOp
 		}
 		t.Ops = append(t.Ops, op)
 	}

@@ -98,12 +98,23 @@ func printHead(w io.Writer, r analysis.Results) {
 	default:
 		fmt.Fprintf(w, "alignment  %s\n", a.Method)
 	}
+	if d := r.Duty; d != nil && d.Limit.Stated() {
+		fmt.Fprintf(w, "self-test  %d duty cycles: %s\n", len(d.Cycles), verdict(d))
+	}
 	switch r.Baseline {
 	case analysis.None:
 		fmt.Fprintln(w, "baseline   none: gross energy between the marks")
 	default:
 		fmt.Fprintf(w, "baseline   %s: net is input energy at the measuring point above idle (%s)\n", r.Baseline, strings.Join(idleModes(r), ", "))
 	}
+}
+
+// verdict says what the duty cycles tell of the meter.
+func verdict(d *analysis.DutyCycle) string {
+	if d.Significant {
+		return fmt.Sprintf("mean power is off by about %.2g %% (p = %.1g)", 100*float64(d.Limit), float64(d.P))
+	}
+	return fmt.Sprintf("mean power is right within %.2g %%", 100*float64(d.Limit))
 }
 
 // idleModes lists the idle modes that net energy is over.

@@ -296,14 +296,7 @@ func (t *Timeline) load(k int) error {
 // quiet stretches by it.
 func (t *Timeline) resolve() {
 	shared := t.Meter.Clock == meters.Shared
-	var edges []edge
-	for i := range t.Windows {
-		w := &t.Windows[i]
-		if w.Excluded == "" {
-			edges = append(edges, t.edgesOf(i)...)
-		}
-	}
-	o, problem := findOffset(edges)
+	o, problem := findOffset(t.edges())
 	t.Offset = o
 	t.Method = ByEdges
 	if problem != "" {
@@ -360,6 +353,21 @@ const evenSpread = 1.1
 // maxSlopePPM is the drift between the arrival fit and the edges that wander
 // of the clocks within a run explains.
 const maxSlopePPM = 100
+
+// isStep says that a window counts and is one step of power each way: a duty
+// cycle ends idle.
+func (w *Window) isStep() bool { return w.Excluded == "" && w.OnUs == w.PeriodUs }
+
+// edges returns those of all windows that are steps.
+func (t *Timeline) edges() []edge {
+	var edges []edge
+	for i := range t.Windows {
+		if t.Windows[i].isStep() {
+			edges = append(edges, t.edgesOf(i)...)
+		}
+	}
+	return edges
+}
 
 // edgesOf returns the edges of a window, with the room beside them that other
 // windows leave.

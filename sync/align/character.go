@@ -185,7 +185,7 @@ func (t *Timeline) keep(segment int, period float64) (steady, edges []span) {
 	var insides []span
 	reach := math.Max(0.1, 3*longestHold*period)
 	for _, w := range t.Windows {
-		if w.Segment != segment || w.Excluded != "" {
+		if w.Segment != segment || !w.isStep() {
 			continue
 		}
 		insides = append(insides, span{w.From, w.To})
@@ -450,7 +450,7 @@ func (t *Timeline) kindOf(c *Character, h hold, noise float64) {
 	between, steps := 0, 0
 	for i := range t.Windows {
 		w := &t.Windows[i]
-		if w.Excluded != "" {
+		if !w.isStep() {
 			continue
 		}
 		seg := t.segments[w.Segment]

@@ -443,12 +443,7 @@ func (f Fold) MixedSeconds() float64 {
 // Folds returns all edges of windows that count on top of each other, and each
 // edge by itself: limit of them at most, evenly chosen.
 func (t *Timeline) Folds(limit int) (all Fold, single []Fold) {
-	var edges []edge
-	for i := range t.Windows {
-		if t.Windows[i].Excluded == "" {
-			edges = append(edges, t.edgesOf(i)...)
-		}
-	}
+	edges := t.edges()
 	if len(edges) == 0 {
 		return all, nil
 	}

@@ -220,6 +220,9 @@ type Win struct {
 	PreUs   int64  // quiet before T0, µs; 0 where not stated
 	PostUs  int64  // quiet after T1, µs; 0 where not stated
 	Key     string // which key was used; "" where not stated
+	// A window of a duty cycle: N times busy for OnUs and idle for the rest of
+	// PeriodUs, µs; both 0 where the target is busy throughout.
+	PeriodUs, OnUs int64
 	// Not every target knows these; nil where not stated.
 	Checked *int64 // results that were verified
 	Fail    *int64 // operations that gave a wrong answer
@@ -238,6 +241,10 @@ func ParseWin(s Statement) (Win, error) {
 	}
 	if v.has("post_us") {
 		w.PostUs = v.micros("post_us")
+	}
+	if v.has("period_us") || v.has("on_us") {
+		w.PeriodUs = v.integer("period_us", 1, maxMicros)
+		w.OnUs = v.integer("on_us", 1, max(1, w.PeriodUs))
 	}
 	w.Checked = v.optional("checked", 0, maxCount)
 	w.Fail = v.optional("fail", 0, maxCount)
@@ -258,6 +265,10 @@ func (w Win) Statement() Statement {
 	s.addInt("pre_us", w.PreUs)
 	s.addInt("post_us", w.PostUs)
 	s.addText("key", w.Key)
+	if w.PeriodUs != 0 {
+		s.addInt("period_us", w.PeriodUs)
+		s.addInt("on_us", w.OnUs)
+	}
 	s.addOptional("checked", w.Checked)
 	s.addOptional("fail", w.Fail)
 	s.addOptional("retries", w.Retries)
