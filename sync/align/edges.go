@@ -72,7 +72,12 @@ type Offset struct {
 	// Fold is the step response that ResponseSeconds was read from.
 	Fold Fold
 
+	// CutSeconds is the doubt of a window that is cut at its marks, at both edges
+	// together: as long a stretch of its step of power may be lost or gained.
+	CutSeconds float64
+
 	least, most float64 // offsets of single edges, s
+	coarse      float64 // the one at which single steps explain most, s
 }
 
 // findOffset finds the offset that explains all edges at once. problem says
@@ -84,13 +89,13 @@ func findOffset(edges []edge) (o Offset, problem string) {
 			usable = append(usable, e)
 		}
 	}
-	usable = thin(usable)
 	if len(usable) < 2 {
 		return o, "fewer than two edges of windows lie in the recording"
 	}
 	period := usable[0].tr.period
 	o.Edges, o.U = len(usable), period
-	o.Seconds, o.RunnerUpSeconds, o.RunnerUp = scan(usable)
+	o.coarse, o.RunnerUpSeconds, o.RunnerUp = scan(usable)
+	o.Seconds = o.coarse
 	// The reach of the response follows from the edges folded onto each other,
 	// and the centroid from the reach.
 	o.ResponseSeconds = firstResponse
@@ -128,15 +133,17 @@ func findOffset(edges []edge) (o Offset, problem string) {
 // uncertainty is a fortieth of what they scatter, then.
 const maxEdges = 2000
 
-// thin takes edges at even distances where there are more than maxEdges.
+// thin takes windows, of which each has two edges, at even distances where there
+// are more than maxEdges.
 func thin(edges []edge) []edge {
-	n := len(edges)
-	if n <= maxEdges {
+	windows := len(edges) / 2
+	if 2*windows <= maxEdges {
 		return edges
 	}
-	out := make([]edge, maxEdges)
-	for i := range out {
-		out[i] = edges[i*n/maxEdges]
+	var out []edge
+	for i := range maxEdges / 2 {
+		k := i * windows / (maxEdges / 2)
+		out = append(out, edges[2*k:2*k+2]...)
 	}
 	return out
 }
