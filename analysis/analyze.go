@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/si"
 	"github.com/joulemark/joulemark/sync/align"
 	"github.com/joulemark/joulemark/sync/mark"
 )
@@ -18,28 +19,13 @@ type Options struct {
 	Baseline Baseline // "" is Local
 	// Accuracy overrides what the run says of its meter.
 	Accuracy *meters.Accuracy
+	// SubtractOverhead takes what a window costs beside its operations off
+	// their energy.
+	SubtractOverhead bool
 }
 
 // ErrNoWindows says that a run holds no window that can be measured.
 var ErrNoWindows = errors.New("no usable window")
-
-// randomLength reports the operations whose length is random by design: rejection
-// sampling (FIPS 204, 3.3; Falcon's key generation and signing loops).
-func randomLength(alg, op string) bool {
-	switch {
-	case strings.HasPrefix(alg, "ML-DSA-"):
-		return op == "sign"
-	case strings.HasPrefix(alg, "Falcon-"):
-		return op == "sign" || op == "keygen"
-	case strings.HasPrefix(alg, "RSA-"):
-		return op == "keygen"
-	}
-	return false
-}
-
-// minRandomOps is how many operations of random length the pooled scatter
-// needs before Student's t describes it.
-const minRandomOps = 100
 
 // timeBase is the assumed limit of the host's clock, relative: quartz.
 const timeBase = 100e-6
@@ -54,7 +40,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		accuracy = *o.Accuracy
 	}
 	res := Results{
-		Schema: ResultsSchema, Run: filepath.Base(t.Run.Dir), Simulated: t.Run.Header.Simulated, Baseline: o.Baseline,
+		Schema: ResultsSchema, Run: filepath.Base(t.Run.Dir), Simulated: t.Run.Header.Simulated, Baseline: o.Baseline, OverheadSubtracted: o.SubtractOverhead,
 		Meter: Meter{
 			Name: t.Meter.Stream, Driver: t.Meter.Driver, Model: t.Meter.Model, Serial: t.Meter.Serial,
 			SamplesHz: Num(t.RateHz), EffectiveRateHz: Num(t.Character.EffectiveHz), ResponseSeconds: Num(math.NaN()),
@@ -120,8 +106,16 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 	ohms, u := source.ohms()
 	res.Meter.SourceOhms, res.Meter.USourceOhms = Num(ohms), Num(u)
 	slices.SortFunc(order, groupKey.compare)
+	var sorted []*group
 	for _, k := range order {
-		op := groups[k].result(t, o.Baseline, accuracy, ohms, res.Duty)
+		sorted = append(sorted, groups[k])
+	}
+	over, notes := overheads(sorted, o.Baseline)
+	for _, text := range notes {
+		res.warn(text, false)
+	}
+	for _, g := range sorted {
+		op := g.result(t, o, accuracy, over[g], ohms, res.Duty)
 		if op.Voided {
 			res.Voids = append(res.Voids, fmt.Sprintf("%s %s: see its warnings", op.Alg, op.Op))
 		}
@@ -250,7 +244,8 @@ func sum(v []float64) float64 {
 	return s
 }
 
-func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms float64, duty *DutyCycle) Operation {
+func (g *group) result(t *align.Timeline, o Options, acc meters.Accuracy, over *overhead, ohms float64, duty *DutyCycle) Operation {
+	b := o.Baseline
 	net := g.each(func(p pulse) float64 { return p.net })
 	gross := g.each(func(p pulse) float64 { return p.gross })
 	seconds := g.each(func(p pulse) float64 { return p.seconds })
@@ -268,44 +263,55 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms 
 	for _, term := range shared {
 		uShared = math.Hypot(uShared, float64(term.U))
 	}
-	quantity := func(y, x []float64, shared float64, lim []float64) Quantity {
-		p, counted := g.repeats(y, x)
+	energies := g.energies(b)
+	known := over
+	if !o.SubtractOverhead {
+		over = nil
+	}
+	quantity := func(y, x []float64, shared float64, lim []float64, skewed bool) Quantity {
+		p := g.repeats(y, x, energies, over)
 		if g.count == 1 {
 			return valueOnly(p.value)
 		}
-		q := newQuantity(p.value, p.scatter, p.dof, math.Hypot(shared, counted), lim)
+		q := quantityOf(p.value, p.scatter, p.dof, math.Hypot(shared, p.counted), lim, skewed)
 		if q.UShared.Stated() {
-			q.UShared = Num(shared)
+			q.UShared = Num(math.Hypot(shared, p.others))
 		}
 		return q
 	}
-	ones := g.each(func(pulse) float64 { return 1 })
-	netLimits, grossLimits := g.limits(acc, net, gross, total, true), g.limits(acc, net, gross, total, false)
-	if l, ok := duty.limit(sum(net) / total); ok {
+	main := g.repeats(energies, g.n, energies, over)
+	skewed, carries := g.skewed(main.pooled)
+	perNet, perGross := g.repeats(net, g.n, energies, over).value, g.repeats(gross, g.n, energies, over).value
+	netLimits, grossLimits := g.limits(acc, perNet, true), g.limits(acc, perGross, false)
+	if l, ok := duty.limit(perNet); ok {
 		netLimits, grossLimits = append(netLimits, l), append(grossLimits, l)
 	}
-	op.Gross = quantity(gross, g.n, uShared, values(grossLimits, acc))
+	op.Gross = quantity(gross, g.n, uShared, values(grossLimits, acc), skewed)
 	headline, limits := &op.Gross, grossLimits
 	if b != None {
-		op.Net = quantity(net, g.n, uShared, values(netLimits, acc))
-		op.NetWatts = quantity(net, seconds, uShared*total/duration, scaled(values(netLimits, acc), total/duration))
-		op.Idle = quantity(idle, ones, 0, values(g.idleLimits(acc, idle), acc))
+		op.Net = quantity(net, g.n, uShared, values(netLimits, acc), skewed)
+		op.NetWatts = quantity(net, seconds, uShared*total/duration, scaled(values(netLimits, acc), total/duration), false)
+		op.Idle = meanLevel(idle, values(g.idleLimits(acc, idle), acc))
 		if steps := stated(g.each(func(p pulse) float64 { return p.idleStep })); len(steps) > 1 {
-			p := pool(steps, make1(len(steps)))
-			op.IdleStep = newQuantity(p.value, p.scatter, p.dof, 0, nil)
+			op.IdleStep = meanLevel(steps, nil)
 		}
 		headline, limits = &op.Net, netLimits
 		op.Joint = g.joint(op.Net)
 	}
-	y := net
-	if b == None {
-		y = gross
+	op.logarithmic = skewed
+	if known != nil {
+		op.Overhead = known.quantity(acc)
 	}
-	if p, counted := g.repeats(y, g.n); len(g.pulses) > 1 && g.count > 1 {
-		op.Budget = append(op.Budget, Term{Name: "repeats", U: Num(p.scatter), Type: "A",
-			Source: fmt.Sprintf("scatter of %d windows, %d degrees of freedom", len(g.pulses), len(g.pulses)-1)})
-		if counted > 0 {
-			op.Budget = append(op.Budget, Term{Name: "point samples", U: Num(counted), Type: "B",
+	if len(g.pulses) > 1 && g.count > 1 {
+		own := math.Sqrt(math.Max(0, main.scatter*main.scatter-main.others*main.others))
+		op.Budget = append(op.Budget, Term{Name: "repeats", U: Num(own), Type: "A",
+			Source: fmt.Sprintf("scatter of %d windows, %.3g degrees of freedom", len(g.pulses), main.dof)})
+		if main.others > 0 {
+			op.Budget = append(op.Budget, Term{Name: "window overhead", U: Num(main.others), Type: "A", Shared: true,
+				Source: "scatter of the other operations' windows that the overhead was found from"})
+		}
+		if main.counted > 0 {
+			op.Budget = append(op.Budget, Term{Name: "point samples", U: Num(main.counted), Type: "B",
 				Source: "step of power x variance of the whole number of point samples that a window holds"})
 		}
 	}
@@ -316,16 +322,35 @@ func (g *group) result(t *align.Timeline, b Baseline, acc meters.Accuracy, ohms 
 	for _, l := range limits {
 		op.Budget = append(op.Budget, Term{Name: l.name, U: Num(l.half / math.Sqrt(3)), Type: "B", Shared: true, Source: l.source})
 	}
+	if carries != nil {
+		op.warn(true, "%v", carries)
+	}
+	g.overheadWarning(&op, o, *headline)
 	g.warnings(&op, t, b, acc, headline)
 	return op
 }
 
-// repeats returns what pool does, but where samples are points without their
-// counting, which is returned by itself, a standard uncertainty of a sum of y
-// over a sum of x: it is known beforehand, and few windows show it in their
-// scatter only now and then.
-func (g *group) repeats(y, x []float64) (p pooled, counted float64) {
-	p = pool(y, x)
+// repeated is the ratio of sums over windows with its scatter, and what comes
+// beside: others is the part of the scatter that is of other operations'
+// windows, counted the doubt from counting point samples, which the scatter is
+// without.
+type repeated struct {
+	pooled
+	others, counted float64
+}
+
+// repeats returns what pool does, without the overhead of windows where one is
+// given. Where samples are points, their counting is told by itself: it is known
+// beforehand, and few windows show it in their scatter only now and then.
+func (g *group) repeats(y, x, energies []float64, over *overhead) repeated {
+	estimate := func(y []float64) (pooled, float64) {
+		if over != nil {
+			return over.subtracted(g, y, x, energies)
+		}
+		return pool(y, x, strata(g.n)), 0
+	}
+	var r repeated
+	r.pooled, r.others = estimate(y)
 	variance := 0.0
 	steady := slices.Clone(y)
 	for i, w := range g.pulses {
@@ -334,8 +359,11 @@ func (g *group) repeats(y, x []float64) (p pooled, counted float64) {
 			steady[i] += w.steady - w.net
 		}
 	}
-	p.scatter = pool(steady, x).scatter
-	return p, math.Sqrt(variance) / sum(x)
+	if variance > 0 {
+		p, _ := estimate(steady)
+		r.scatter, r.dof, r.counted = p.scatter, p.dof, math.Sqrt(variance)/sum(x)
+	}
+	return r
 }
 
 // sharedTerms are errors that all windows of the run share and that scatter
@@ -418,21 +446,35 @@ type limit struct {
 	source string
 }
 
-// limits propagates the meter's limits to J per operation, linearly:
+// amounts are what the meter's limits act on.
+type amounts struct {
+	joules  float64
+	coulomb float64 // integral of current, for an offset of the volts
+	webers  float64 // integral of voltage, for an offset of the amps
+	seconds float64 // for an offset of the watts
+}
+
+// limits propagates the meter's limits to an energy per operation, J.
+func (g *group) limits(acc meters.Accuracy, joules float64, isNet bool) []limit {
+	per := func(f func(p pulse) float64) float64 { return math.Abs(sum(g.each(f))) / sum(g.n) }
+	a := amounts{joules: math.Abs(joules)}
+	if isNet {
+		a.coulomb = per(func(p pulse) float64 { return p.netCoulomb })
+		a.webers = per(func(p pulse) float64 { return p.netWebers })
+		// A constant offset of power cancels.
+	} else {
+		a.coulomb = per(func(p pulse) float64 { return p.coulomb })
+		a.webers = per(func(p pulse) float64 { return p.webers })
+		a.seconds = per(func(p pulse) float64 { return p.seconds })
+	}
+	return propagate(acc, a)
+}
+
+// propagate turns the meter's limits into half widths of an energy, linearly:
 // d(VI) = VI (gv + ga) + I ov + V oa.
-func (g *group) limits(acc meters.Accuracy, net, gross []float64, total float64, isNet bool) []limit {
+func propagate(acc meters.Accuracy, a amounts) []limit {
 	if acc.Exact {
 		return nil
-	}
-	e := math.Abs(sum(gross)) / total
-	coulomb := math.Abs(sum(g.each(func(p pulse) float64 { return p.coulomb }))) / total
-	webers := math.Abs(sum(g.each(func(p pulse) float64 { return p.webers }))) / total
-	seconds := sum(g.each(func(p pulse) float64 { return p.seconds })) / total
-	if isNet {
-		e = math.Abs(sum(net)) / total
-		coulomb = math.Abs(sum(g.each(func(p pulse) float64 { return p.netCoulomb }))) / total
-		webers = math.Abs(sum(g.each(func(p pulse) float64 { return p.netWebers }))) / total
-		seconds = 0 // a constant offset of power cancels
 	}
 	source := acc.Source
 	if source == "" {
@@ -445,18 +487,18 @@ func (g *group) limits(acc meters.Accuracy, net, gross []float64, total float64,
 		}
 	}
 	if acc.Watts != nil {
-		add("meter gain", acc.Watts.Gain*e)
-		add("meter offset", acc.Watts.Offset*seconds)
+		add("meter gain", acc.Watts.Gain*a.joules)
+		add("meter offset", acc.Watts.Offset*a.seconds)
 	}
 	if acc.Volts != nil {
-		add("meter gain, volts", acc.Volts.Gain*e)
-		add("meter offset, volts", acc.Volts.Offset*coulomb)
+		add("meter gain, volts", acc.Volts.Gain*a.joules)
+		add("meter offset, volts", acc.Volts.Offset*a.coulomb)
 	}
 	if acc.Amps != nil {
-		add("meter gain, amps", acc.Amps.Gain*e)
-		add("meter offset, amps", acc.Amps.Offset*webers)
+		add("meter gain, amps", acc.Amps.Gain*a.joules)
+		add("meter offset, amps", acc.Amps.Offset*a.webers)
 	}
-	out = append(out, limit{"time base", timeBase * e, "assumed: host quartz within 100 ppm"})
+	out = append(out, limit{"time base", timeBase * a.joules, "assumed: host quartz within 100 ppm"})
 	return out
 }
 
@@ -510,12 +552,14 @@ func scaled(v []float64, f float64) []float64 {
 	return out
 }
 
-func make1(n int) []float64 {
-	v := make([]float64, n)
-	for i := range v {
-		v[i] = 1
+// meanLevel is the mean over windows, in W.
+func meanLevel(watts []float64, lim []float64) Quantity {
+	ones := make([]float64, len(watts))
+	for i := range ones {
+		ones[i] = 1
 	}
-	return v
+	p := pool(watts, ones, strata(ones))
+	return newQuantity(p.value, p.scatter, p.dof, 0, lim)
 }
 
 func stated(v []float64) []float64 {
@@ -548,11 +592,31 @@ func (g *group) latency(t *align.Timeline, seconds []float64) Latency {
 	return l
 }
 
-func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc meters.Accuracy, headline *Quantity) {
-	add := func(voids bool, format string, args ...any) {
-		op.Warnings = append(op.Warnings, fmt.Sprintf(format, args...))
-		op.Voided = op.Voided || voids
+func (o *Operation) warn(voids bool, format string, args ...any) {
+	o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...))
+	o.Voided = o.Voided || voids
+}
+
+// overheadWarning says where the energy of windows beside their operations is
+// seen in the result.
+func (g *group) overheadWarning(op *Operation, o Options, headline Quantity) {
+	c := op.Overhead
+	if !c.Value.Stated() {
+		if o.SubtractOverhead {
+			op.warn(true, "the overhead of its windows is not known and not subtracted: it takes windows of two lengths, a factor of %g apart", stratumRatio)
+		}
+		return
 	}
+	per := float64(c.Value) * float64(len(g.pulses)) / float64(g.count)
+	half := float64(headline.Hi95Repeat-headline.Lo95Repeat) / 2
+	if !o.SubtractOverhead && c.Lo95Repeat*c.Hi95Repeat > 0 && math.Abs(per) > half {
+		op.warn(false, "a window costs %s beside its operations, %.2g %% of this energy and more than its interval: --subtract-overhead",
+			si.Format(float64(c.Value), "J", 3), 100*per/float64(headline.Value))
+	}
+}
+
+func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc meters.Accuracy, headline *Quantity) {
+	add := op.warn
 	if why, ok := t.Voided[mark.Op{Alg: op.Alg, Op: op.Op}]; ok {
 		add(true, "%s: what is left is not a fair sample of the operation", why)
 	}
@@ -561,8 +625,6 @@ func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc meter
 		add(true, "one execution: a value, and no interval")
 	case len(g.pulses) == 1:
 		add(true, "one window: no scatter, so no interval; need 2 windows at least, 5 or more for a useful one")
-	case randomLength(op.Alg, op.Op) && g.count < minRandomOps:
-		add(true, "%d operations of random length cannot carry this interval; need %d", g.count, minRandomOps)
 	case len(g.pulses) < 5:
 		add(false, "%d windows: the interval is wide because it rests on %d degrees of freedom", len(g.pulses), len(g.pulses)-1)
 	}

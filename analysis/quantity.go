@@ -1,8 +1,10 @@
 package analysis
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -88,6 +90,17 @@ const level = 0.95
 // distribution with the rectangular ones (what JCGM 101:2008 approximates by
 // drawing), symmetric around the value.
 func newQuantity(value, scatter, dof, shared float64, limits []float64) Quantity {
+	return quantityOf(value, scatter, dof, shared, limits, false)
+}
+
+// newSkewed is newQuantity for a positive value from few windows of operations
+// whose length is random: Student's t describes the logarithm of such a value
+// (skewed.go), so that the intervals reach further up than down.
+func newSkewed(value, scatter, dof, shared float64, limits []float64) Quantity {
+	return quantityOf(value, scatter, dof, shared, limits, true)
+}
+
+func quantityOf(value, scatter, dof, shared float64, limits []float64, skewed bool) Quantity {
 	q := valueOnly(value)
 	if dof < 1 || math.IsNaN(scatter) {
 		return q
@@ -100,9 +113,16 @@ func newQuantity(value, scatter, dof, shared float64, limits []float64) Quantity
 	if eff > 1e6 {
 		eff = 1e6
 	}
-	half := quantile(u, eff, nil)
+	interval := func(limits []float64) (lo, hi Num) {
+		if skewed {
+			down, up := skewedQuantiles(value, u, eff, limits)
+			return Num(value - down), Num(value + up)
+		}
+		half := quantile(u, eff, limits)
+		return Num(value - half), Num(value + half)
+	}
 	q.URepeat, q.DofRepeat, q.UShared = Num(u), Num(eff), Num(shared)
-	q.Lo95Repeat, q.Hi95Repeat = Num(value-half), Num(value+half)
+	q.Lo95Repeat, q.Hi95Repeat = interval(nil)
 	if limits == nil {
 		return q
 	}
@@ -110,8 +130,8 @@ func newQuantity(value, scatter, dof, shared float64, limits []float64) Quantity
 	for _, a := range limits {
 		total += a * a / 3
 	}
-	half = quantile(u, eff, limits)
-	q.U, q.Lo95, q.Hi95 = Num(math.Sqrt(total)), Num(value-half), Num(value+half)
+	q.U = Num(math.Sqrt(total))
+	q.Lo95, q.Hi95 = interval(limits)
 	return q
 }
 
@@ -120,7 +140,15 @@ func newQuantity(value, scatter, dof, shared float64, limits []float64) Quantity
 // with probability level.
 func quantile(u, dof float64, limits []float64) float64 {
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: dof}
-	p := (1 + level) / 2
+	far := u * t.Quantile((1+level)/2)
+	return upper(far, u, limits, func(x, u float64) float64 { return t.CDF(x / u) })
+}
+
+// upper returns the quantile (1+level)/2 of the sum of a variable, whose
+// distribution function is cdf and whose own quantile is far, and of
+// independent rectangular ones. u is the scale of the variable, handed on to
+// cdf: one that is finer than the grid is as good as half a cell of it.
+func upper(far, u float64, limits []float64, cdf func(x, u float64) float64) float64 {
 	var widths []float64
 	reach := 0.0
 	for _, a := range limits {
@@ -130,22 +158,17 @@ func quantile(u, dof float64, limits []float64) float64 {
 		}
 	}
 	if len(widths) == 0 {
-		return u * t.Quantile(p)
+		return far
 	}
 	at, weight := rectangles(widths, reach)
-	// A scatter that is finer than the grid is as good as half a cell of it.
 	u = math.Max(u, (at[1]-at[0])/2)
-	cdf := func(h float64) float64 {
-		c := 0.0
-		for i, r := range at {
-			c += weight[i] * t.CDF((h-r)/u)
-		}
-		return c
-	}
-	lo, hi := 0.0, reach+u*t.Quantile(p)
+	lo, hi := 0.0, reach+far
 	for range 60 {
-		mid := (lo + hi) / 2
-		if cdf(mid) < p {
+		mid, c := (lo+hi)/2, 0.0
+		for i, r := range at {
+			c += weight[i] * cdf(mid-r, u)
+		}
+		if c < (1+level)/2 {
 			lo = mid
 		} else {
 			hi = mid
@@ -210,25 +233,82 @@ type pooled struct {
 }
 
 // pool estimates y per x over windows: sum(y)/sum(x), with the variance of a
-// ratio estimator, m/(m-1) sum((y - r x)^2) / sum(x)^2 (Cochran, Sampling
-// Techniques, 3rd ed., 2.11). For windows of equal x it is the mean with its
-// standard error.
-func pool(y, x []float64) pooled {
-	var sy, sx float64
-	for i := range y {
-		sy += y[i]
-		sx += x[i]
-	}
-	m := float64(len(y))
-	p := pooled{value: sy / sx, scatter: math.NaN(), dof: m - 1}
-	if m < 2 {
+// combined ratio estimator in strata, sum over strata of m/(m-1) sum((z -
+// mean(z))^2) / sum(x)^2 with z = y - r x (Cochran, Sampling Techniques, 3rd
+// ed., 6.11; for one stratum it is 2.11's). For windows of equal x it is the
+// mean with its standard error.
+//
+// Windows of two lengths are two strata: what a window costs beside its
+// operations lies in each of them alike, and is no scatter.
+func pool(y, x []float64, strata [][]int) pooled {
+	p := pooled{value: sum(y) / sum(x), scatter: math.NaN(), dof: float64(len(y)) - 1}
+	if len(y) < 2 {
 		return p
 	}
-	var ss float64
+	z := make([]float64, len(y))
 	for i := range y {
-		d := y[i] - p.value*x[i]
-		ss += d * d
+		z[i] = y[i] - p.value*x[i]
 	}
-	p.scatter = math.Sqrt(m/(m-1)*ss) / math.Abs(sx)
+	p.scatter, p.dof = welch(within(z, strata))
+	p.scatter /= math.Abs(sum(x))
 	return p
+}
+
+// variance is an estimated variance with its degrees of freedom.
+type variance struct{ v, dof float64 }
+
+// within returns the variance of the sum of z over each stratum, from the
+// scatter within it.
+func within(z []float64, strata [][]int) []variance {
+	var out []variance
+	for _, s := range strata {
+		m, mean, ss := float64(len(s)), 0.0, 0.0
+		for _, i := range s {
+			mean += z[i] / m
+		}
+		for _, i := range s {
+			ss += (z[i] - mean) * (z[i] - mean)
+		}
+		out = append(out, variance{m / (m - 1) * ss, m - 1})
+	}
+	return out
+}
+
+// welch adds independent variances and returns the root, with the effective
+// degrees of freedom of Welch and Satterthwaite (JCGM 100:2008, G.4).
+func welch(vs []variance) (u, dof float64) {
+	var total, share, sum float64
+	for _, v := range vs {
+		total += v.v
+		share += v.v * v.v / v.dof
+		sum += v.dof
+	}
+	if share == 0 {
+		return 0, sum
+	}
+	return math.Sqrt(total), total * total / share
+}
+
+// stratumRatio is the ratio of lengths from which windows are of two lengths.
+const stratumRatio = 1.5
+
+// strata parts windows by their length x at the widest gap, if that is wide
+// enough and leaves two windows on either side; otherwise they are one stratum.
+// The shorter ones come first.
+func strata(x []float64) [][]int {
+	order := make([]int, len(x))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
+	cut, widest := 0, stratumRatio
+	for k := 2; k <= len(order)-2; k++ {
+		if gap := x[order[k]] / x[order[k-1]]; gap >= widest && (cut == 0 || gap > widest) {
+			cut, widest = k, gap
+		}
+	}
+	if cut == 0 {
+		return [][]int{order}
+	}
+	return [][]int{order[:cut], order[cut:]}
 }

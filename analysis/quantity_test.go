@@ -73,7 +73,8 @@ func TestQuantileAgainstDraws(t *testing.T) {
 
 func TestPoolIsTheMeanForEqualWindows(t *testing.T) {
 	y := []float64{10, 12, 11, 13, 9}
-	p := pool(y, []float64{2, 2, 2, 2, 2})
+	x := []float64{2, 2, 2, 2, 2}
+	p := pool(y, x, strata(x))
 	near(t, "value", p.value, 5.5, 1e-12)
 	// s = 1.5811, standard error of the mean = s/sqrt(5), per 2 operations.
 	near(t, "scatter", p.scatter, math.Sqrt(2.5/5)/2, 1e-12)
@@ -150,7 +151,7 @@ func TestRatioCoverage(t *testing.T) {
 				for i := range y {
 					y[i], x[i] = mean*(1+rel*r.NormFloat64()), 1
 				}
-				p := pool(y, x)
+				p := pool(y, x, strata(x))
 				return operation("sign", p.value, p.scatter, p.dof, nil)
 			}
 			q, err := Ratio(draw(3), draw(2), true)

@@ -15,8 +15,9 @@ import (
 // The repeatability interval is Fieller's (JCGM 101:2008 has no closed form for
 // it; Fieller, J. R. Stat. Soc. B 16 (1954) 175): the set of r for which a - r b
 // does not differ from 0. It is unstated where that set is unbounded, when b
-// itself is not told from 0. The total interval widens it by the limits of the
-// meter, first order in the relative errors.
+// itself is not told from 0. Where a or b rests on few operations of random
+// length, it is the interval of the logarithm, as theirs is. The total interval
+// widens it by the limits of the meter, first order in the relative errors.
 func Ratio(a, b Operation, oneMeter bool) (Quantity, error) {
 	qa, qb := a.headline(), b.headline()
 	switch {
@@ -42,13 +43,21 @@ func Ratio(a, b Operation, oneMeter bool) (Quantity, error) {
 	q.URepeat, q.DofRepeat = Num(u), Num(dof)
 	q.UShared = Num(math.Abs(r) * math.Hypot(float64(qa.UShared)/va, float64(qb.UShared)/vb))
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: dof}.Quantile((1 + level) / 2)
-	g := t * t * ub * ub / (vb * vb)
-	if g >= 1 {
-		return q, nil
+	if a.logarithmic || b.logarithmic {
+		if !told(qa) || !told(qb) {
+			return q, nil
+		}
+		down, up := skewedQuantiles(r, u, dof, nil)
+		q.Lo95Repeat, q.Hi95Repeat = Num(r-down), Num(r+up)
+	} else {
+		g := t * t * ub * ub / (vb * vb)
+		if g >= 1 {
+			return q, nil
+		}
+		half := t / math.Abs(vb) * math.Sqrt((1-g)*ua*ua+r*r*ub*ub) / (1 - g)
+		centre := r / (1 - g)
+		q.Lo95Repeat, q.Hi95Repeat = Num(centre-half), Num(centre+half)
 	}
-	half := t / math.Abs(vb) * math.Sqrt((1-g)*ua*ua+r*r*ub*ub) / (1 - g)
-	centre := r / (1 - g)
-	q.Lo95Repeat, q.Hi95Repeat = Num(centre-half), Num(centre+half)
 	limits, ok := ratioLimits(a, b, oneMeter)
 	if !ok {
 		return q, nil
@@ -64,6 +73,9 @@ func Ratio(a, b Operation, oneMeter bool) (Quantity, error) {
 	q.Lo95, q.Hi95 = q.Lo95Repeat-Num(add), q.Hi95Repeat+Num(add)
 	return q, nil
 }
+
+// told reports whether a value is told from 0, and above it.
+func told(q Quantity) bool { return q.Lo95Repeat > 0 }
 
 // headline is net energy, or gross where there is no net.
 func (o Operation) headline() Quantity {

@@ -16,15 +16,18 @@ const (
 
 // Results is what one run says, for one meter.
 type Results struct {
-	Schema     string      `json:"schema"`
-	Run        string      `json:"run"`
-	Simulated  bool        `json:"simulated"`
-	Baseline   Baseline    `json:"baseline"`
-	Meter      Meter       `json:"meter"`
-	Target     Target      `json:"target"`
-	Alignment  Alignment   `json:"alignment"`
-	Operations []Operation `json:"operations"`
-	Windows    []Window    `json:"windows"`
+	Schema    string   `json:"schema"`
+	Run       string   `json:"run"`
+	Simulated bool     `json:"simulated"`
+	Baseline  Baseline `json:"baseline"`
+	// OverheadSubtracted says that energies per operation are without what a
+	// window costs beside its operations.
+	OverheadSubtracted bool        `json:"overhead_subtracted"`
+	Meter              Meter       `json:"meter"`
+	Target             Target      `json:"target"`
+	Alignment          Alignment   `json:"alignment"`
+	Operations         []Operation `json:"operations"`
+	Windows            []Window    `json:"windows"`
 	// Duty is the self-test of the meter; nil where the run holds none.
 	Duty     *DutyCycle `json:"duty_cycle"`
 	Warnings []string   `json:"warnings"`
@@ -118,6 +121,8 @@ type Operation struct {
 	// IdleStep is the idle level at the end of a window minus that at its
 	// begin: residual heat, or an idle level that wanders.
 	IdleStep Quantity `json:"idle_step_w"`
+	// Overhead is the energy of a window beside its operations, J: its mean
+	// over all operations that show it.
 	Overhead Quantity `json:"overhead_j_per_window"`
 	// Joint is the joint fit beside the pulse integral; nil where there is none.
 	Joint *Joint `json:"joint"`
@@ -129,6 +134,8 @@ type Operation struct {
 
 	// limits of the meter on the headline quantity; nil where not known.
 	limits []limit
+	// logarithmic: the intervals of energies are those of their logarithm.
+	logarithmic bool
 }
 
 // Latency of one operation, s. Mean is pooled over windows; the rest comes

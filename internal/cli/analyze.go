@@ -23,18 +23,22 @@ adds the limits of the meter (its accuracy), which more repeats do not reduce.
 
 --baseline local subtracts the idle level beside each window, with its drift;
 global one level for the whole run; none nothing: each window is integrated
-between its marks, as EEMBC's runner does, and only gross is stated.`
+between its marks, as EEMBC's runner does, and only gross is stated.
+
+A window costs something beside its operations (waking up, the mark). Windows of
+two lengths tell how much; --subtract-overhead takes it off.`
 
 func analyzeVerb(env *Env) *cobra.Command {
 	var o struct {
 		json, strict    bool
 		baseline, meter string
 		accuracy        string
+		overhead        bool
 	}
 	c := &cobra.Command{
 		Use: "analyze RUN...", Short: "energy per operation, next to latency", Long: analyzeHelp, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			opt := analysis.Options{Baseline: analysis.Baseline(o.baseline)}
+			opt := analysis.Options{Baseline: analysis.Baseline(o.baseline), SubtractOverhead: o.overhead}
 			if err := checkBaseline(opt.Baseline); err != nil {
 				return err
 			}
@@ -71,6 +75,7 @@ func analyzeVerb(env *Env) *cobra.Command {
 	f.BoolVar(&o.json, "json", false, "print JSON (joulemark.results/1, or joulemark.resultset/1 for a set)")
 	f.BoolVar(&o.strict, "strict", false, "exit with 3 if a warning voids the claim")
 	f.StringVar(&o.baseline, "baseline", "local", "idle level to subtract: `local`, global or none")
+	f.BoolVar(&o.overhead, "subtract-overhead", false, "take what a window costs beside its operations (wake-up, mark) off their energy; it is found from windows of two lengths")
 	f.StringVar(&o.meter, "meter", "", "analyze this `NAME` of several meters in a run")
 	f.StringVar(&o.accuracy, "accuracy", "", "the meter's limits, instead of what the run says: `SPEC` is exact, unknown, or like v=0.5%+20uV,a=0.5%+20uA")
 	return c

@@ -107,6 +107,9 @@ func printHead(w io.Writer, r analysis.Results) {
 	default:
 		fmt.Fprintf(w, "baseline   %s: net is input energy at the measuring point above idle (%s)\n", r.Baseline, strings.Join(idleModes(r), ", "))
 	}
+	if r.OverheadSubtracted {
+		fmt.Fprintln(w, "overhead   of windows subtracted")
+	}
 }
 
 // verdict says what the duty cycles tell of the meter.
