@@ -369,34 +369,50 @@ func (g *group) repeats(y, x, energies []float64, over *overhead) repeated {
 // sharedTerms are errors that all windows of the run share and that scatter
 // cannot show, as standard uncertainties in J per operation.
 func (g *group) sharedTerms(t *align.Timeline, b Baseline, total, ohms float64) []Term {
-	if b == None {
-		return nil
-	}
-	cut, step := 0, 0.0
+	edges := 0.0
 	for _, p := range g.pulses {
-		if p.cut || p.short {
-			cut++
-			step += math.Abs(p.stepWatts)
-		}
+		edges += math.Abs(p.stepWatts) * p.edgeSeconds
 	}
 	var terms []Term
 	if u := g.sharedBrackets() / total; u > 0 {
 		terms = append(terms, Term{Name: "shared idle", U: Num(u), Type: "A", Shared: true,
 			Source: "scatter within the idle time that neighbouring windows of this operation share"})
 	}
-	if cut > 0 {
-		// A window cut at its marks loses what stands beyond them, and never
-		// gains: at both edges a misplacement by u, and the tails of a response
-		// whose mean absolute deviation is about a quarter of its 10-90 % time.
-		u := step * math.Hypot(t.Offset.U, t.Offset.ResponseSeconds/4) / total
-		terms = append(terms, Term{Name: "window edges", U: Num(u), Type: "B", Shared: true,
-			Source: "step of power x doubt of the offset and tails of the response: the windows have no quiet zones, or too short ones"})
+	if edges > 0 {
+		terms = append(terms, Term{Name: "window edges", U: Num(edges / total), Type: "B", Shared: true,
+			Source: "step of power x doubt of the offset and tails of the response: windows are cut at their marks, or their quiet zones are short"})
+	}
+	if u := g.inferredIdle() / total; u > 0 {
+		terms = append(terms, Term{Name: "inferred idle", U: Num(u), Type: "B", Shared: true,
+			Source: "what is the same in all windows of the difference between the halves of the idle time beside them, which nobody stated to be idle"})
+	}
+	if b == None {
+		return terms
 	}
 	if u := g.mixed(t, ohms) / math.Sqrt(3) / total; u > 0 {
 		terms = append(terms, Term{Name: "volts times amps", U: Num(u), Type: "B", Shared: true,
 			Source: fmt.Sprintf("source resistance of %.2g ohm x variance of the current within the response to an edge: at most, where volts and amps are averaged before they are multiplied", ohms)})
 	}
 	return terms
+}
+
+// inferredIdle is the standard uncertainty, in J of all windows together, of
+// idle time that was only inferred: what the target does there each time, such as
+// its preparation of a window, is no idle and no scatter. It shows as a
+// difference between the halves of a bracket.
+func (g *group) inferredIdle() float64 {
+	sum := 0.0
+	for _, p := range g.pulses {
+		if !p.inferred {
+			continue
+		}
+		for _, side := range []struct{ weight, trend float64 }{{p.before, p.beforeTrend}, {p.after, p.afterTrend}} {
+			if side.weight != 0 && !math.IsNaN(side.trend) {
+				sum += side.weight * side.trend / 2 * p.long
+			}
+		}
+	}
+	return math.Abs(sum)
 }
 
 // sharedBrackets is the standard uncertainty, in J of all windows together,
@@ -406,8 +422,8 @@ func (g *group) sharedTerms(t *align.Timeline, b Baseline, total, ohms float64) 
 func (g *group) sharedBrackets() float64 {
 	variance, brackets := 0.0, 0.0
 	for _, p := range g.pulses {
-		if !math.IsNaN(p.afterVariance) {
-			variance += p.afterVariance
+		if !math.IsNaN(p.afterTrend) {
+			variance += p.afterTrend * p.afterTrend / 4
 			brackets++
 		}
 	}

@@ -39,6 +39,9 @@ const (
 	// show: the response begins before its centroid, by 0.45 of its 10-90 %
 	// time for one pole and by 0.63 for a boxcar.
 	leadResponses = 1.0
+	// onsetResponses is the least of them: so much earlier than its centroid the
+	// response to a statement begins.
+	onsetResponses = 0.65
 )
 
 // pulse is the energy of one window.
@@ -51,7 +54,8 @@ type pulse struct {
 	// of the window itself.
 	netCoulomb, netWebers float64
 	coulomb, webers       float64
-	stepWatts             float64 // power above idle
+	stepWatts             float64 // power above idle, or above what is beside the window
+	edgeSeconds           float64 // doubt of both edges together: s of stepWatts; 0 where the guards hold all
 	coverage              float64
 	seconds               float64 // the window, host time
 	cut                   bool    // no quiet zone: cut at the marks
@@ -66,9 +70,10 @@ type pulse struct {
 	// samples, and steady the energy without that: the power between the edges
 	// for the length by the target's clock. Both are 0 where samples are no points.
 	counted, steady float64
-	// afterVariance is the variance of the level of the bracket after the
-	// window, W^2, from the difference of its halves; NaN without a bracket.
-	afterVariance float64
+	// beforeTrend and afterTrend are the differences of the halves of the two
+	// brackets, the later minus the earlier, W; NaN without a bracket. afterTrend
+	// squared over 4 is the variance of the bracket's level.
+	beforeTrend, afterTrend float64
 }
 
 // measurer turns windows of one time line into pulses.
@@ -77,6 +82,7 @@ type measurer struct {
 	baseline Baseline
 	guard    float64 // s, in which the response to an edge dies away
 	lead     float64 // s, in which the response to a later mark may begin
+	onset    float64 // s, in which the response to a statement begins
 	global   idleLevel
 }
 
@@ -98,6 +104,7 @@ func newMeasurer(t *align.Timeline, b Baseline) *measurer {
 	rest := 2*t.Offset.U + 1.5*period
 	m.guard = guardResponses*t.Offset.ResponseSeconds + rest
 	m.lead = leadResponses*t.Offset.ResponseSeconds + rest
+	m.onset = onsetResponses*t.Offset.ResponseSeconds + period/2
 	if b == Global {
 		var all []align.Quiet
 		all = append(all, t.Quiet...)
@@ -111,7 +118,7 @@ func (m *measurer) measure(i int) (pulse, error) {
 	w := &m.t.Windows[i]
 	inside := m.t.Between(w.Segment, w.From, w.To)
 	rate := m.t.Rate(w.Segment)
-	p := pulse{index: i, seconds: w.Seconds, afterVariance: math.NaN(), coverage: inside.Seconds / ((w.To - w.From) * rate)}
+	p := pulse{index: i, seconds: w.Seconds, beforeTrend: math.NaN(), afterTrend: math.NaN(), coverage: inside.Seconds / ((w.To - w.From) * rate)}
 	if !(p.coverage >= minCoverage) {
 		return p, fmt.Errorf("samples cover %.0f %% of it, less than %.0f %%", 100*math.Max(0, p.coverage), 100*minCoverage)
 	}
@@ -121,13 +128,14 @@ func (m *measurer) measure(i int) (pulse, error) {
 		// A length by the target's clock plays no part: [t0, t1) as such.
 		whole := (w.To - w.From) * rate
 		p.gross, p.net, p.idle, p.idleStep = inside.Joules*whole/inside.Seconds, math.NaN(), math.NaN(), math.NaN()
+		p.stepWatts, p.edgeSeconds = m.beside(w, inside.Watts()), m.t.Offset.CutSeconds
 		return p, nil
 	}
 	before, after := m.brackets(i)
 	p.inferred = anyInferred(before) || anyInferred(after)
 	near := func(q []align.Quiet) idleLevel { return m.level(q, w) }
 	b, a := near(before), near(after)
-	p.afterVariance = m.variance(after)
+	p.beforeTrend, p.afterTrend = m.trend(before), m.trend(after)
 	mid := (w.From + w.To) / 2
 	var idle idleLevel
 	switch {
@@ -149,7 +157,13 @@ func (m *measurer) measure(i int) (pulse, error) {
 	}
 	gPre, gPost := m.guards(w)
 	p.cut = w.Pre == 0 || w.Post == 0
-	p.short = !p.cut && (gPre < m.guard || gPost < m.guard)
+	p.short = !p.cut && (gPre < m.lead || m.tail(gPost) > shortTail*p.seconds)
+	switch {
+	case p.cut || gPre < m.lead:
+		p.edgeSeconds = m.t.Offset.CutSeconds
+	case gPost < m.guard:
+		p.edgeSeconds = m.tail(gPost)
+	}
 	whole := m.t.Between(w.Segment, w.From-gPre, w.To+gPost)
 	p.long = (w.To - w.From + gPre + gPost) * rate
 	// What is missing inside the window had the window's mean power; what is
@@ -186,14 +200,57 @@ func (m *measurer) counted(w *align.Window, step float64) float64 {
 	return one * one * f * (1 - f)
 }
 
-// guards returns how far before and after its marks a window is integrated:
-// the guard, inside the quiet zones.
+// guards returns how far before and after its marks a window is integrated,
+// inside the quiet zones: from where the response to its start may begin to
+// where that to its end has died away, or that to the statement begins.
 func (m *measurer) guards(w *align.Window) (pre, post float64) {
 	if w.Pre == 0 || w.Post == 0 {
 		return 0, 0
 	}
-	return math.Min(m.guard, w.Pre), math.Min(m.guard, w.Post)
+	return math.Min(m.lead, w.Pre), math.Max(0, math.Min(m.guard, w.Post-m.onset))
 }
+
+// besideSeconds and besidePeriods say how far beside a window, at least, the
+// power is looked at that a misplaced edge would take in.
+const (
+	besideSeconds = 0.05
+	besidePeriods = 4
+)
+
+// beside returns how much the mean power of a window differs from that beside
+// it, W, as a mean over its edges.
+func (m *measurer) beside(w *align.Window, watts float64) float64 {
+	far := math.Max(besideSeconds, besidePeriods*m.t.Period(w.Segment))
+	sum, n := 0.0, 0.0
+	for _, s := range []align.Sums{
+		m.t.Between(w.Segment, w.From-m.lead-far, w.From-m.lead),
+		m.t.Between(w.Segment, w.To+m.guard, w.To+m.guard+far),
+	} {
+		if s.Seconds > 0 {
+			sum += math.Abs(watts - s.Watts())
+			n++
+		}
+	}
+	if n == 0 {
+		return watts
+	}
+	return sum / n
+}
+
+// tail is the part of a step that a one-pole response lets through later than
+// after its centroid, in seconds of the step: tau exp(-(after+tau)/tau), where
+// the 10-90 % time is tau ln 9.
+func (m *measurer) tail(after float64) float64 {
+	tau := m.t.Offset.ResponseSeconds / math.Log(9)
+	if !(tau > 0) {
+		return 0
+	}
+	return tau * math.Exp(-1-after/tau)
+}
+
+// shortTail is the tail, relative to the window, from which quiet zones are too
+// short.
+const shortTail = 1e-3
 
 // brackets returns the quiet stretches that tell the idle level of window i: on
 // each side as far as the next window. The idle time between two windows serves
@@ -292,9 +349,8 @@ func (m *measurer) level(q []align.Quiet, w *align.Window) idleLevel {
 	return idleLevel{sum.Watts(), sum.Coulomb / sum.Seconds, sum.Webers / sum.Seconds, centre / sum.Seconds, sum.Seconds}
 }
 
-// variance estimates the variance of the mean level of a bracket, W^2, from
-// the difference of its two halves; NaN where it has none.
-func (m *measurer) variance(q []align.Quiet) float64 {
+// trend is the difference of the halves of a bracket, W; NaN where it has none.
+func (m *measurer) trend(q []align.Quiet) float64 {
 	total := 0.0
 	for _, s := range q {
 		total += s.To - s.From
@@ -307,6 +363,5 @@ func (m *measurer) variance(q []align.Quiet) float64 {
 		first = first.Plus(m.t.Between(s.Segment, s.From, mid))
 		second = second.Plus(m.t.Between(s.Segment, mid, s.To))
 	}
-	d := first.Watts() - second.Watts()
-	return d * d / 4
+	return second.Watts() - first.Watts()
 }

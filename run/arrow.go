@@ -281,29 +281,36 @@ func (d *batchReader) samples(bytes []byte, rows int64, b *Batch) error {
 
 // appendValues appends the values of a column to dst, as float64.
 func appendValues(dst []float64, c arrow.Array) ([]float64, error) {
-	bad := false
+	at := len(dst)
+	dst = slices.Grow(dst, c.Len())[:at+c.Len()]
+	out := dst[at:]
+	finite := true
 	switch c := c.(type) {
 	case *array.Float32:
-		for _, v := range c.Float32Values() {
-			bad = bad || v > math.MaxFloat32 || v < -math.MaxFloat32
-			dst = append(dst, float64(v))
+		// The bits of a number without its sign rise with the number, up to those
+		// of infinity and then NaN: one look at the largest tells a good block.
+		largest := uint32(0)
+		for i, v := range c.Float32Values() {
+			out[i] = float64(v)
+			largest = max(largest, math.Float32bits(v)&^(1<<31))
 		}
+		finite = largest < math.Float32bits(float32(math.Inf(1)))
 	case *array.Float64:
-		for _, v := range c.Float64Values() {
-			bad = bad || math.IsInf(v, 0)
-			dst = append(dst, v)
+		largest := uint64(0)
+		for i, v := range c.Float64Values() {
+			out[i] = v
+			largest = max(largest, math.Float64bits(v)&^(1<<63))
 		}
+		finite = largest < math.Float64bits(math.Inf(1))
 	case *array.Uint8:
-		for _, v := range c.Uint8Values() {
-			switch v {
-			case 0, 1:
-				dst = append(dst, float64(v))
-			default:
-				dst = append(dst, math.NaN())
+		for i, v := range c.Uint8Values() {
+			out[i] = float64(v)
+			if v > 1 {
+				out[i] = math.NaN()
 			}
 		}
 	}
-	if bad {
+	if !finite && slices.ContainsFunc(out, func(v float64) bool { return math.IsInf(v, 0) }) {
 		return dst, errors.New("an infinite value")
 	}
 	return dst, nil

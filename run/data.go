@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"iter"
 	"os"
 	"slices"
@@ -29,7 +28,8 @@ type track struct {
 	row     int64    // after the last checkpoint
 	lastNs  int64    // time of the segment's last sample, noNs before the first
 	batches *batchReader
-	buf     []byte
+	ahead   []byte // of the file, from aheadAt on
+	aheadAt int64
 	batch   Batch // of samples, reused
 }
 
@@ -85,6 +85,7 @@ func (t *track) open(c *Checkpoint) error {
 	}
 	t.close()
 	t.segment, t.size, t.refused, t.end, t.row, t.lastNs = c.Segment, 0, false, 0, 0, noNs
+	t.ahead = t.ahead[:0]
 	i := slices.IndexFunc(t.stream.Segments, func(s Segment) bool { return s.Segment == c.Segment })
 	if i < 0 {
 		return damaged(c, fmt.Sprintf("segment %d has no meter record", c.Segment))
@@ -125,17 +126,32 @@ func (t *track) read(c *Checkpoint) ([]byte, error) {
 			return nil, d
 		}
 	}
-	if int64(cap(t.buf)) < c.Length {
-		t.buf = make([]byte, c.Length)
-	}
-	b := t.buf[:c.Length]
-	if _, err := t.file.ReadAt(b, c.Offset); err != nil {
+	b, err := t.bytes(c.Offset, c.Length)
+	if err != nil {
 		return nil, err
 	}
-	if fmt.Sprintf("%08x", crc32.ChecksumIEEE(b)) != c.CRC {
+	if crcText(b) != c.CRC {
 		return nil, damaged(c, "the CRC does not match")
 	}
 	return b, nil
+}
+
+// readAhead is how many bytes are read at once: the batches of a live recording
+// are small.
+const readAhead = 256 << 10
+
+// bytes returns n bytes of the file, which holds them, valid until the next
+// call.
+func (t *track) bytes(offset, n int64) ([]byte, error) {
+	if offset < t.aheadAt || offset+n > t.aheadAt+int64(len(t.ahead)) {
+		size := min(max(n, readAhead), t.size-offset)
+		t.ahead, t.aheadAt = slices.Grow(t.ahead[:0], int(size))[:size], offset
+		if _, err := t.file.ReadAt(t.ahead, offset); err != nil {
+			t.ahead = t.ahead[:0]
+			return nil, err
+		}
+	}
+	return t.ahead[offset-t.aheadAt:][:n], nil
 }
 
 // each reads run.jsonl and hands the verified bytes of each checkpoint of one

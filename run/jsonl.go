@@ -3,13 +3,13 @@ package run
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"regexp"
 	"unicode/utf8"
 )
 
@@ -27,7 +27,23 @@ const (
 	lineTail = len(lineMark) + 8 + len(`"}`)
 )
 
-var typeName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+// isTypeName reports whether a record's type is 1 to 32 of a-z, 0-9 and _, a
+// letter first.
+func isTypeName(b []byte) bool {
+	for i, c := range b {
+		if !(c >= 'a' && c <= 'z' || i > 0 && (c >= '0' && c <= '9' || c == '_')) {
+			return false
+		}
+	}
+	return len(b) >= 1 && len(b) <= 32
+}
+
+// crcText is the CRC-32 of b as the 8 digits that a run holds.
+func crcText(b []byte) string {
+	var sum [4]byte
+	binary.BigEndian.PutUint32(sum[:], crc32.ChecksumIEEE(b))
+	return hex.EncodeToString(sum[:])
+}
 
 var (
 	errLineCRC  = errors.New("the CRC does not match")
@@ -50,7 +66,7 @@ func encodeLine(kind string, v any) ([]byte, error) {
 	if len(members) > 0 {
 		line = append(append(line, ','), members...)
 	}
-	line = fmt.Appendf(line, `%s%08x"}`, lineMark, crc32.ChecksumIEEE(line))
+	line = append(line, lineMark+crcText(line)+`"}`...)
 	if len(line) > MaxLineBytes {
 		return nil, errLineLong
 	}
@@ -64,11 +80,11 @@ func lineKind(line []byte) (string, error) {
 	if body < 0 || !bytes.HasPrefix(line, []byte(lineHead)) {
 		return "", errLineForm
 	}
-	if string(line[body:]) != fmt.Sprintf(`%s%08x"}`, lineMark, crc32.ChecksumIEEE(line[:body])) {
+	if string(line[body:]) != lineMark+crcText(line[:body])+`"}` {
 		return "", errLineCRC
 	}
 	kind, _, _ := bytes.Cut(line[len(lineHead):body], []byte(`"`))
-	if !typeName.Match(kind) {
+	if !isTypeName(kind) {
 		return "", errLineForm
 	}
 	return string(kind), nil

@@ -219,6 +219,7 @@ func (r *Run) scan(want func(kind string) bool, yield func(Record, []byte, error
 	defer f.Close()
 	lines := lineReader{r: bufio.NewReaderSize(f, 1<<14)}
 	part := 0
+	var points checkpoints
 	var held *DamageError
 	for {
 		line, offset, lineErr := lines.next()
@@ -250,7 +251,11 @@ func (r *Run) scan(want func(kind string) bool, yield func(Record, []byte, error
 			if want != nil && !want(kind) {
 				continue
 			}
-			rec, err = decodeLine(kind, line)
+			if kind == "checkpoint" {
+				rec, err = points.decode(line)
+			} else {
+				rec, err = decodeLine(kind, line)
+			}
 		}
 		switch {
 		case err == nil:

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -399,7 +398,7 @@ func (d *dataFile) append(b []byte, rows int) error {
 	}
 	c := d.at
 	c.Length, c.Row, c.Rows = int64(len(b)), d.row, int64(rows)
-	c.CRC = fmt.Sprintf("%08x", crc32.ChecksumIEEE(b))
+	c.CRC = crcText(b)
 	if err := d.w.checked("checkpoint", &c); err != nil {
 		return err
 	}

@@ -159,8 +159,7 @@ func (n *Note) check() error { return errors.Join(checkCount("count", n.Count), 
 func (r *Resumed) check() error { return nil }
 
 func (c *Checkpoint) check() error {
-	if err := errors.Join(checkStream(c.Stream), checkSegment(c.Segment),
-		checkCount("offset", c.Offset), checkCount("row", c.Row)); err != nil {
+	if err := errors.Join(checkStream(c.Stream), checkSegment(c.Segment)); err != nil {
 		return err
 	}
 	switch c.Kind {
@@ -170,6 +169,17 @@ func (c *Checkpoint) check() error {
 	}
 	if c.File != fileName(c.Stream, c.Segment, c.Kind) {
 		return fmt.Errorf("file %q is not the name of the %s of segment %d of %s", c.File, c.Kind, c.Segment, c.Stream)
+	}
+	return c.checkNumbers()
+}
+
+// checkNumbers checks all but the names.
+func (c *Checkpoint) checkNumbers() error {
+	if err := checkCount("offset", c.Offset); err != nil {
+		return err
+	}
+	if err := checkCount("row", c.Row); err != nil {
+		return err
 	}
 	if c.Length < 1 || c.Length > MaxCheckpointBytes {
 		return fmt.Errorf("length %d is out of range", c.Length)

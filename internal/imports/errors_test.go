@@ -97,7 +97,7 @@ func TestMarksErrors(t *testing.T) {
 	for _, c := range []struct{ name, marks, want string }{
 		{"empty", "", "m: the file is empty"},
 		{"only comments", "# timestamp event\n\n", "m: holds no lines"},
-		{"binary", "\x7fELF\x00\x00", "m: binary data (a NUL at byte 5), not text"},
+		{"binary", "\x7fELF\x00\x00", `m:1:1: "\x7fELF\x00\x00" is no host time in seconds; a line is a time, a tab or space, and the line as received`},
 		{"no time", "1.5 @jm ok\n  soon @jm ok\n", `m:2:3: "soon" is no host time in seconds; a line is a time, a tab or space, and the line as received`},
 		{"decimal comma", "1,5 @jm ok\n", `m:1:1: "1,5" is no host time in seconds; a line is a time, a tab or space, and the line as received`},
 		{"huge time", "1e40 @jm ok\n", `m:1:1: time "1e40" is too large`},

@@ -77,10 +77,8 @@ var magics = []struct{ head, hint string }{
 // checkText refuses the head of a file that is no text in UTF-8 (or another
 // superset of ASCII).
 func checkText(path string, head []byte) error {
-	for _, m := range magics {
-		if bytes.HasPrefix(head, []byte(m.head)) {
-			return fmt.Errorf("%s: %s", path, m.hint)
-		}
+	if err := checkMagic(path, head); err != nil {
+		return err
 	}
 	if i := bytes.IndexByte(head, 0); i >= 0 {
 		if i <= 1 && len(head) > 3 && head[i+2] == 0 {
@@ -91,18 +89,43 @@ func checkText(path string, head []byte) error {
 	return nil
 }
 
+// checkMagic refuses the head of a file that is known to be no text.
+func checkMagic(path string, head []byte) error {
+	for _, m := range magics {
+		if bytes.HasPrefix(head, []byte(m.head)) {
+			return fmt.Errorf("%s: %s", path, m.hint)
+		}
+	}
+	return nil
+}
+
 // lines reads a text file line by line.
 type lines struct {
 	name string
 	ctx  context.Context
 	f    *os.File
 	r    *bufio.Reader
+	wire bool // what came over a wire: a damaged byte may be a NUL
 	line int  // number of the line last returned, from 1
 	torn bool // the line last returned had no line end: the file may be cut off
 }
 
 // openLines opens a text file; stat and open as in openRegular.
 func openLines(ctx context.Context, stat func(string) (fs.FileInfo, error), open func(string) (*os.File, error), path, name string) (*lines, error) {
+	return openChecked(ctx, stat, open, path, name, checkText)
+}
+
+// openWire opens a text file of lines as they came over a wire.
+func openWire(ctx context.Context, path string) (*lines, error) {
+	l, err := openChecked(ctx, os.Stat, os.Open, path, path, checkMagic)
+	if err == nil {
+		l.wire = true
+	}
+	return l, err
+}
+
+func openChecked(ctx context.Context, stat func(string) (fs.FileInfo, error), open func(string) (*os.File, error), path, name string,
+	check func(path string, head []byte) error) (*lines, error) {
 	f, err := openRegular(stat, open, path)
 	if err != nil {
 		return nil, err
@@ -113,7 +136,7 @@ func openLines(ctx context.Context, stat func(string) (fs.FileInfo, error), open
 		l.close()
 		return nil, fileError(name, err)
 	}
-	if err := checkText(name, head); err != nil {
+	if err := check(name, head); err != nil {
 		l.close()
 		return nil, err
 	}
@@ -148,7 +171,7 @@ func (l *lines) next() ([]byte, error) {
 	if n := len(b); n > 0 && b[n-1] == '\r' {
 		b = b[:n-1]
 	}
-	if i := bytes.IndexByte(b, 0); i >= 0 {
+	if i := bytes.IndexByte(b, 0); i >= 0 && !l.wire {
 		return nil, posError(l.name, l.line, i+1, "binary data (a NUL), not text")
 	}
 	return b, nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 
 	"github.com/joulemark/joulemark/run"
 )
@@ -18,7 +17,7 @@ const marksSource = "marks"
 // over. It calls line, if not nil, for each.
 func (j *job) readMarks(line func(hostNs int64, text []byte) error) (marksRange, error) {
 	m := marksRange{firstNs: math.MaxInt64, lastNs: math.MinInt64}
-	l, err := openLines(j.ctx, os.Stat, os.Open, j.Marks, j.Marks)
+	l, err := openWire(j.ctx, j.Marks)
 	if err != nil {
 		return m, err
 	}

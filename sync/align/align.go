@@ -65,15 +65,17 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	}
 	t.clipQuiet()
 	t.RateHz = 1 / t.segments[0].trace.period / t.segments[0].tie.rate()
-	if len(ev.direct) == 0 && !onlyHand {
-		t.resolve()
-	} else {
-		// An edge on the sample clock lies anywhere within its sample.
-		t.Offset.U = t.segments[0].trace.period / math.Sqrt(12)
+	edges := thin(t.edges())
+	o, problem := findOffset(edges)
+	switch {
+	case onlyHand:
+		t.judgeHand(o, problem)
+	case len(ev.direct) > 0:
+		t.Offset = t.doubtMarks(o)
+	default:
+		t.resolve(o, problem)
 	}
-	if onlyHand {
-		t.judgeHand()
-	}
+	t.doubtCuts(edges)
 	t.Character = t.characterise()
 	t.sharpen()
 	t.settleHand()
@@ -295,11 +297,10 @@ func (t *Timeline) load(k int) error {
 	return nil
 }
 
-// resolve finds the offset between marks and power, and moves all windows and
-// quiet stretches by it.
-func (t *Timeline) resolve() {
+// resolve takes the offset between marks and power that was found, and moves all
+// windows and quiet stretches by it.
+func (t *Timeline) resolve(o Offset, problem string) {
 	shared := t.Meter.Clock == meters.Shared
-	o, problem := findOffset(t.edges())
 	t.Offset = o
 	t.Method = ByEdges
 	if problem != "" {
@@ -309,7 +310,7 @@ func (t *Timeline) resolve() {
 		t.Offset = Offset{Edges: o.Edges, RunnerUp: o.RunnerUp, U: (plausibleTo - plausibleFrom) / math.Sqrt(12)}
 		if shared {
 			t.Method = BySharing
-			t.Offset.U = t.segments[0].trace.period / math.Sqrt(12)
+			t.Offset = t.doubtMarks(o)
 		}
 	}
 	if !t.handOffset(problem) && problem != "" {
@@ -318,8 +319,54 @@ func (t *Timeline) resolve() {
 	if o.SlopePPM != 0 && problem == "" && math.Abs(o.SlopePPM) > 4*o.USlopePPM+maxSlopePPM {
 		t.warn("rate", fmt.Sprintf("the offset drifts by %.0f ppm over the run: the clocks' fit and the edges disagree", o.SlopePPM), true)
 	}
-	t.shift(t.Offset.Seconds)
+	if t.Method == ByEdges {
+		t.shift(t.Offset.Seconds)
+	}
 }
+
+// doubtMarks judges marks that stand on the clock of the samples and are not
+// moved: an edge lies anywhere within its sample, and the steps of power, where
+// they can be told, may stand beside the marks, since a trigger comes late or the
+// meter smooths. What stops a search for the offset, such as too little room
+// beside the windows, does not make a step beside its mark less of a doubt.
+func (t *Timeline) doubtMarks(o Offset) Offset {
+	u := t.segments[0].trace.period / math.Sqrt(12)
+	if o.StepRatio < minStepRatio || o.coarse < plausibleFrom || o.coarse > plausibleTo {
+		return Offset{U: u}
+	}
+	o.Seconds = o.coarse
+	o.U = math.Hypot(math.Hypot(u, o.U), o.Seconds)
+	return o
+}
+
+// doubtCuts says how much in doubt a window is that is cut at its marks. Where
+// windows have no quiet zones, the target often works before one begins or after
+// it ends, which moves centroids and widens the response. The place of the best
+// step bears that, and so does the sharper one of the responses at starts and
+// ends.
+func (t *Timeline) doubtCuts(edges []edge) {
+	o := &t.Offset
+	sharp := o.ResponseSeconds
+	r := reachOf(o.ResponseSeconds, t.segments[0].trace.period)
+	for _, rising := range []bool{true, false} {
+		some := slices.DeleteFunc(slices.Clone(edges), func(e edge) bool { return e.rising != rising })
+		if len(some) < 2 {
+			continue
+		}
+		if f := fold(some, o.Seconds, r); f.Edges > 1 {
+			sharp = math.Min(sharp, f.response())
+		}
+	}
+	o.CutSeconds = math.Hypot(o.U, tailShare*sharp)
+	if t.Method == ByEdges {
+		o.CutSeconds = math.Hypot(o.CutSeconds, o.Seconds-o.coarse)
+	}
+}
+
+// tailShare is what a cut at the centroids of both edges loses of a step, in
+// 10-90 % times of the response: its mean absolute deviation, which is 2 tau/e for
+// one pole (0.33) and a quarter of the width of a boxcar (0.31).
+const tailShare = 1.0 / 3
 
 // shift moves all windows and quiet stretches by d, s.
 func (t *Timeline) shift(d float64) {

@@ -72,7 +72,12 @@ type Offset struct {
 	// Fold is the step response that ResponseSeconds was read from.
 	Fold Fold
 
+	// CutSeconds is the doubt of a window that is cut at its marks, at both edges
+	// together: as long a stretch of its step of power may be lost or gained.
+	CutSeconds float64
+
 	least, most float64 // offsets of single edges, s
+	coarse      float64 // the one at which single steps explain most, s
 }
 
 // findOffset finds the offset that explains all edges at once. problem says
@@ -89,7 +94,8 @@ func findOffset(edges []edge) (o Offset, problem string) {
 	}
 	period := usable[0].tr.period
 	o.Edges, o.U = len(usable), period
-	o.Seconds, o.RunnerUpSeconds, o.RunnerUp = scan(usable)
+	o.coarse, o.RunnerUpSeconds, o.RunnerUp = scan(usable)
+	o.Seconds = o.coarse
 	// The reach of the response follows from the edges folded onto each other,
 	// and the centroid from the reach.
 	o.ResponseSeconds = firstResponse
@@ -123,6 +129,25 @@ func findOffset(edges []edge) (o Offset, problem string) {
 	return o, ""
 }
 
+// maxEdges is how many edges tell the offset of a long run: its standard
+// uncertainty is a fortieth of what they scatter, then.
+const maxEdges = 2000
+
+// thin takes windows, of which each has two edges, at even distances where there
+// are more than maxEdges.
+func thin(edges []edge) []edge {
+	windows := len(edges) / 2
+	if 2*windows <= maxEdges {
+		return edges
+	}
+	var out []edge
+	for i := range maxEdges / 2 {
+		k := i * windows / (maxEdges / 2)
+		out = append(out, edges[2*k:2*k+2]...)
+	}
+	return out
+}
+
 // scan tries offsets on a grid and returns the best one, and the best one
 // that is separated from it by a valley, with its share of what the best
 // explains.
@@ -130,10 +155,10 @@ func scan(edges []edge) (best, runner, share float64) {
 	step := math.Min(math.Max(edges[0].tr.period/2, 1e-3), 5e-3)
 	n := int((searchTo-searchFrom)/step) + 1
 	gain := make([]float64, n)
-	for k := range gain {
-		d := searchFrom + float64(k)*step
-		for _, e := range edges {
-			gain[k] += e.explained(d)
+	for _, e := range edges {
+		p := e.partition()
+		for k := range gain {
+			gain[k] += p.explained(searchFrom + float64(k)*step)
 		}
 	}
 	top := 0
@@ -163,21 +188,32 @@ func scan(edges []edge) (best, runner, share float64) {
 	return best, searchFrom + float64(second)*step, math.Max(0, gain[second]/gain[top])
 }
 
+// partition is the time around an edge that one step is to explain.
+type partition struct {
+	edge
+	span
+	until, upTo sums // integrals up to its ends
+}
+
+func (e edge) partition() partition {
+	s := span{e.at - math.Min(e.before, levelSpan), e.at + math.Min(e.after, levelSpan)}
+	return partition{e, s, e.tr.to(s.from), e.tr.to(s.to)}
+}
+
 // explained is how much of the squared deviation of power around the edge one
 // step at offset d, of the right direction, explains: n1 n2/(n1+n2) (m2-m1)^2.
-func (e edge) explained(d float64) float64 {
-	from := e.at - math.Min(e.before, levelSpan)
-	to := e.at + math.Min(e.after, levelSpan)
-	at := e.at + d
-	if at <= from || at >= to {
+func (p partition) explained(d float64) float64 {
+	at := p.at + d
+	if at <= p.from || at >= p.to {
 		return 0
 	}
-	l, r := e.tr.between(span{from, at}), e.tr.between(span{at, to})
+	mid := p.tr.to(at)
+	l, r := mid.minus(p.until), p.upTo.minus(mid)
 	if l.seconds <= 0 || r.seconds <= 0 {
 		return 0
 	}
 	step := r.meanWatts() - l.meanWatts()
-	if (step > 0) != e.rising {
+	if (step > 0) != p.rising {
 		return 0
 	}
 	return l.seconds * r.seconds / (l.seconds + r.seconds) * step * step

@@ -104,8 +104,7 @@ func (t *Timeline) onSampleClock() {
 // judgeHand looks for the steps of power at windows that were set by hand. They
 // do not move the windows, but tell the response of the meter, and how far off
 // the windows were put: that is the doubt of their edges.
-func (t *Timeline) judgeHand() {
-	o, problem := findOffset(t.edges())
+func (t *Timeline) judgeHand(o Offset, problem string) {
 	if problem != "" {
 		t.Offset = Offset{Edges: o.Edges, RunnerUp: o.RunnerUp, U: (plausibleTo - plausibleFrom) / math.Sqrt(12)}
 		t.warn("edges", "no step of power supports the windows set by hand: "+problem, true)

@@ -14,6 +14,7 @@ import (
 type tickClock struct {
 	unwrapper *clock.Unwrapper // nil where the target stated no rate
 	fits      []*clock.Map     // by epoch; nil where it has too few beacons
+	last      []float64        // by epoch, host seconds of its last beacon
 	hz        float64
 	mask      uint64
 	items     []item
@@ -24,13 +25,18 @@ type tickClock struct {
 // windows and their quiet zones must do.
 func newTickClock(ev *evidence) (*tickClock, []Warning) {
 	c := &tickClock{hz: ev.target.TickHz, items: ev.items, mask: math.MaxUint64}
-	if b := ev.target.TickBits; b > 0 && b < 64 {
-		c.mask = 1<<b - 1
-	}
+	bits := ev.target.TickBits
+	var found []Warning
 	if !(c.hz > 0) {
-		return c, nil
+		if c.hz, bits = tickRate(ev.items); !(c.hz > 0) {
+			return c, nil
+		}
+		found = []Warning{{"ticks", fmt.Sprintf("the target's introduction is missing: its beacons show %.5g ticks a second in %d bits", c.hz, bits), false}}
 	}
-	u, err := clock.NewUnwrapper(c.hz, ev.target.TickBits)
+	if bits > 0 && bits < 64 {
+		c.mask = 1<<bits - 1
+	}
+	u, err := clock.NewUnwrapper(c.hz, bits)
 	if err != nil {
 		return c, []Warning{{"ticks", err.Error(), true}}
 	}
@@ -56,13 +62,64 @@ func newTickClock(ev *evidence) (*tickClock, []Warning) {
 		}
 		pairs[r.Epoch] = append(pairs[r.Epoch], clock.Pair{SourceSeconds: r.Seconds, HostSeconds: it.hostSeconds})
 	}
-	c.fits = make([]*clock.Map, len(pairs))
+	c.fits, c.last = make([]*clock.Map, len(pairs)), make([]float64, len(pairs))
 	for i, p := range pairs {
+		if len(p) == 0 {
+			continue
+		}
+		c.last[i] = p[len(p)-1].HostSeconds
 		if m, err := clock.Fit(p, clock.Options{}); err == nil {
 			c.fits[i] = m
 		}
 	}
-	return c, c.warnings(unread)
+	return c, append(found, c.warnings(unread)...)
+}
+
+// Limits of tickRate.
+const (
+	leastApart = 1.0  // s between two beacons that show the rate
+	leastRates = 8    // so many times
+	rateSpread = 0.01 // relative, of the middle half of them
+)
+
+// tickRate finds the rate of a tick counter and its width from beacons alone,
+// for a target whose introduction was lost; 0 where they do not show it. The
+// median passes over wraps and jumps.
+func tickRate(items []item) (hz float64, bits int) {
+	type step struct{ ticks, seconds float64 }
+	var steps []step
+	var rates []float64
+	largest, from := 0.0, -1
+	for i, it := range items {
+		raw, ok := it.now()
+		if !ok {
+			continue
+		}
+		largest = math.Max(largest, float64(raw))
+		if from < 0 {
+			from = i
+		}
+		if seconds := it.hostSeconds - items[from].hostSeconds; seconds >= leastApart {
+			before, _ := items[from].now()
+			s := step{float64(raw) - float64(before), seconds}
+			steps, rates, from = append(steps, s), append(rates, s.ticks/s.seconds), i
+		}
+	}
+	slices.Sort(rates)
+	n := len(rates)
+	if n < leastRates || !(rates[n/2] > 0) || rates[3*n/4]-rates[n/4] > rateSpread*rates[n/2] {
+		return 0, 0
+	}
+	hz = rates[n/2]
+	for _, s := range steps {
+		// A step back by a power of two that no reading reaches is a wrap.
+		bits := int(math.Round(math.Log2(hz*s.seconds - s.ticks)))
+		wrap := math.Ldexp(1, bits)
+		if s.ticks < 0 && bits < 63 && largest < wrap && math.Abs(hz*s.seconds-s.ticks-wrap) < rateSpread*hz*s.seconds {
+			return hz, bits
+		}
+	}
+	return hz, 64
 }
 
 // now returns the ticks at which a statement was made, if it says so.
@@ -122,10 +179,22 @@ func (c *tickClock) past(it *item, t0, t1 uint64, lag float64) (h0, h1, u float6
 	}
 	h0, u0, err := fit.Host(r.Seconds - length)
 	if err != nil {
-		// The counter does not reach back so far: t1 lies before t0.
-		return 0, 0, 0, errEndsFirst
+		// The beacons do not reach back so far: t1 lies before t0, or the counter
+		// jumped before the window. Then its rate leads back, as far as no beacon
+		// was sent the while.
+		h0, u0 = h1-length*fit.Quality().Rate, u1
+		if before := c.epochBefore(r.Epoch); before < 0 || h0 < c.last[before] {
+			return 0, 0, 0, errEndsFirst
+		}
 	}
 	return h0, h1, math.Max(u0, u1), nil
+}
+
+// epochBefore returns the epoch before one that has beacons, -1 if none has.
+func (c *tickClock) epochBefore(epoch int) int {
+	for epoch--; epoch >= 0 && c.fits[epoch] == nil; epoch-- {
+	}
+	return epoch
 }
 
 var errEndsFirst = errors.New("it ends before it begins")

@@ -92,17 +92,23 @@ func newTrace(info meters.Info, near []span, exact []float64) *trace {
 		}
 		return 0
 	})
-	end := math.Inf(-1)
-	for _, s := range near {
-		k := math.Ceil(math.Max(math.Max(s.from, 0), end) / step)
-		if k*step <= end {
-			k++
-		}
-		for ; k*step <= s.to; k++ {
-			t.x = append(t.x, k*step)
-			end = k * step
+	each := func(visit func(x float64)) {
+		end := math.Inf(-1)
+		for _, s := range near {
+			k := math.Ceil(math.Max(math.Max(s.from, 0), end) / step)
+			if k*step <= end {
+				k++
+			}
+			for ; k*step <= s.to; k++ {
+				end = k * step
+				visit(end)
+			}
 		}
 	}
+	n := len(exact)
+	each(func(float64) { n++ })
+	t.x = make([]float64, 0, n)
+	each(func(x float64) { t.x = append(t.x, x) })
 	for _, x := range exact {
 		if x >= 0 {
 			t.x = append(t.x, x)
@@ -253,32 +259,13 @@ func (f *filler) untilKnot(place int64) int {
 // No knot lies inside them, unless n is 1.
 func (f *filler) addRun(place int64, p, v, a []float64, i, n int) {
 	var s sums
-	covered := 0
 	if v != nil {
-		for k := i; k < i+n; k++ {
-			w := v[k] * a[k]
-			if w != w {
-				continue
-			}
-			covered++
-			s.joules += w
-			s.square += w * w
-			s.coulomb += a[k]
-			s.webers += v[k]
-		}
+		s = sumProducts(v[i:i+n], a[i:i+n])
 	} else {
-		for _, w := range p[i : i+n] {
-			if w != w {
-				continue
-			}
-			covered++
-			s.joules += w
-			s.square += w * w
-		}
+		s = sumPowers(p[i : i+n])
 	}
-	f.missing += int64(n - covered)
+	f.missing += int64(n) - int64(s.seconds)
 	s = s.times(f.period)
-	s.seconds = float64(covered) * f.period
 	start, end := float64(place)*f.period, float64(place+int64(n))*f.period
 	f.pass(end, s)
 	if f.keeper.wants(start, end) {
@@ -299,6 +286,57 @@ func (f *filler) keep(place int64, p, v, a []float64, i, n int) {
 		at := place + int64(k)
 		f.keeper.take(at, float64(at)*f.period, f.period, w)
 	}
+}
+
+// sumProducts sums up samples of volts and amps, each as if it stood for 1 s;
+// those without a value do not count. It sums four by four, and looks for
+// missing values only where a sum shows that there are some.
+func sumProducts(v, a []float64) sums {
+	var j, q, c, w [4]float64
+	whole := len(v) &^ 3
+	for i := 0; i < whole; i += 4 {
+		v4, a4 := (*[4]float64)(v[i:]), (*[4]float64)(a[i:])
+		for k := range 4 {
+			p := v4[k] * a4[k]
+			j[k] += p
+			q[k] += p * p
+			c[k] += a4[k]
+			w[k] += v4[k]
+		}
+	}
+	s := sums{float64(whole), j[0] + j[1] + j[2] + j[3], q[0] + q[1] + q[2] + q[3], c[0] + c[1] + c[2] + c[3], w[0] + w[1] + w[2] + w[3]}
+	if s.joules != s.joules {
+		s, whole = sums{}, 0
+	}
+	for i := whole; i < len(v); i++ {
+		if p := v[i] * a[i]; p == p {
+			s = s.plus(sums{1, p, p * p, a[i], v[i]})
+		}
+	}
+	return s
+}
+
+// sumPowers does the same for samples of watts.
+func sumPowers(p []float64) sums {
+	var j, q [4]float64
+	whole := len(p) &^ 3
+	for i := 0; i < whole; i += 4 {
+		p4 := (*[4]float64)(p[i:])
+		for k := range 4 {
+			j[k] += p4[k]
+			q[k] += p4[k] * p4[k]
+		}
+	}
+	s := sums{seconds: float64(whole), joules: j[0] + j[1] + j[2] + j[3], square: q[0] + q[1] + q[2] + q[3]}
+	if s.joules != s.joules {
+		s, whole = sums{}, 0
+	}
+	for i := whole; i < len(p); i++ {
+		if p[i] == p[i] {
+			s = s.plus(sums{seconds: 1, joules: p[i], square: p[i] * p[i]})
+		}
+	}
+	return s
 }
 
 // typicalAfter is how many intervals between samples are looked at before one

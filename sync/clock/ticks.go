@@ -241,6 +241,10 @@ func (u *Unwrapper) nearest(raw, base uint64, from int64, ahead float64) int64 {
 // lag is unknown, and the latest time before the arrival is taken: right if
 // less than one wrap, but for the 2 s that arrivals may differ, went by.
 //
+// A counter that jumped after the last beacon before the statement shows it
+// only with the next one. Of the two epochs it is then the one in which the
+// statement was made as long after as it says.
+//
 // Beacons of all the run may have been taken before, later ones included.
 func (u *Unwrapper) Past(raw uint64, hostSeconds, lagSeconds float64) (Reading, error) {
 	if err := u.check(raw, hostSeconds); err != nil {
@@ -249,8 +253,40 @@ func (u *Unwrapper) Past(raw uint64, hostSeconds, lagSeconds float64) (Reading, 
 	i := sort.Search(len(u.epochs), func(i int) bool { return u.epochs[i].fromHost > hostSeconds }) - 1
 	for i = max(i, 0); i > 0 && u.epochs[i].stray; i-- {
 	}
+	r, off, err := u.pastIn(i, raw, hostSeconds, lagSeconds)
+	if j := u.after(i, hostSeconds); j > 0 {
+		if s, offThere, errThere := u.pastIn(j, raw, hostSeconds, lagSeconds); errThere == nil && (err != nil || offThere < off) {
+			return s, nil
+		}
+	}
+	return r, err
+}
+
+// after returns the epoch that a jump of the counter began after the last
+// reading of epoch i, where that came before hostSeconds; 0 if there is none.
+func (u *Unwrapper) after(i int, hostSeconds float64) int {
+	if i >= len(u.epochs) {
+		return 0
+	}
+	if r := u.epochs[i].readings; len(r) == 0 || r[len(r)-1].host > hostSeconds {
+		return 0
+	}
+	for j := i + 1; j < len(u.epochs); j++ {
+		if e := u.epochs[j]; !e.stray {
+			if len(e.readings) > 0 && e.fromHost == e.readings[0].host {
+				return j
+			}
+			break
+		}
+	}
+	return 0
+}
+
+// pastIn does what Past says within one epoch, and returns how far the lag is
+// from what was stated, or from 0 where it is unknown, in seconds.
+func (u *Unwrapper) pastIn(i int, raw uint64, hostSeconds, lagSeconds float64) (r Reading, off float64, err error) {
 	if i >= len(u.epochs) || len(u.epochs[i].readings) == 0 {
-		return Reading{}, fmt.Errorf("place tick %d that arrived at %.3f s: no clock beacon in its epoch", raw, hostSeconds)
+		return Reading{}, 0, fmt.Errorf("place tick %d that arrived at %.3f s: no clock beacon in its epoch", raw, hostSeconds)
 	}
 	e := &u.epochs[i]
 	j := sort.Search(len(e.readings), func(j int) bool { return e.readings[j].host > hostSeconds }) - 1
@@ -263,9 +299,10 @@ func (u *Unwrapper) Past(raw uint64, hostSeconds, lagSeconds float64) (Reading, 
 		target = arrival + slack*u.tickHz - u.wrap/2
 	}
 	ticks := u.nearest(raw, e.base, near.ticks, target)
-	if float64(ticks-near.ticks) > arrival+slack*u.tickHz {
-		return Reading{}, fmt.Errorf("place tick %d that arrived at %.3f s: it lies %.3f s after its arrival: did the counter jump or restart?",
-			raw, hostSeconds, (float64(ticks-near.ticks)-arrival)/u.tickHz)
+	lag := (arrival - float64(ticks-near.ticks)) / u.tickHz
+	if -lag > slack {
+		return Reading{}, 0, fmt.Errorf("place tick %d that arrived at %.3f s: it lies %.3f s after its arrival: did the counter jump or restart?",
+			raw, hostSeconds, -lag)
 	}
-	return u.reading(i, ticks), nil
+	return u.reading(i, ticks), math.Abs(lag - max(lagSeconds, 0)), nil
 }
