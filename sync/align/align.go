@@ -313,13 +313,14 @@ func (t *Timeline) resolve(o Offset, problem string) {
 			t.Offset = t.doubtMarks(o)
 		}
 	}
-	if !t.handOffset(problem) && problem != "" {
+	byHand := t.handOffset(problem)
+	if !byHand && problem != "" {
 		t.warn("edges", "alignment: "+problem+"; marks stand where "+map[bool]string{true: "the shared clock", false: "arrival times"}[shared]+" put them", !shared)
 	}
 	if o.SlopePPM != 0 && problem == "" && math.Abs(o.SlopePPM) > 4*o.USlopePPM+maxSlopePPM {
 		t.warn("rate", fmt.Sprintf("the offset drifts by %.0f ppm over the run: the clocks' fit and the edges disagree", o.SlopePPM), true)
 	}
-	if t.Method == ByEdges {
+	if t.Method == ByEdges || byHand {
 		t.shift(t.Offset.Seconds)
 	}
 }
