@@ -54,7 +54,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 			DriftPPM: Num(t.DriftPPM), Edges: t.Offset.Edges, RunnerUp: Num(t.Offset.RunnerUp)},
 		Operations: []Operation{}, Windows: []Window{}, Warnings: []string{}, Voids: []string{},
 	}
-	if t.Method == align.ByEdges {
+	if t.Method == align.ByEdges || t.Offset.ResponseSeconds > 0 {
 		res.Meter.ResponseSeconds = Num(t.Offset.ResponseSeconds)
 	}
 	for _, w := range t.Warnings {
@@ -69,7 +69,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 	for i := range t.Windows {
 		w := &t.Windows[i]
 		out := Window{W: w.W, Alg: w.Alg, Op: w.Op, N: w.N, IdleMode: w.Idle, T0: Num(w.StartSeconds), T1: Num(w.EndSeconds),
-			Gross: Num(math.NaN()), Net: Num(math.NaN()), Idle: Num(math.NaN()), Coverage: Num(math.NaN()), Excluded: w.Excluded}
+			Gross: Num(math.NaN()), Net: Num(math.NaN()), Idle: Num(math.NaN()), Coverage: Num(math.NaN()), Excluded: w.Excluded, ByHand: w.ByHand}
 		if w.Excluded == "" {
 			p, err := m.measure(i)
 			out.Coverage = Num(p.coverage)

@@ -178,4 +178,5 @@ type Window struct {
 	Idle     Num    `json:"idle_w"`
 	Coverage Num    `json:"coverage"`
 	Excluded string `json:"excluded"`
+	ByHand   bool   `json:"by_hand,omitempty"` // a person put it there
 }

@@ -154,12 +154,22 @@ func (f *firmware) beacons(n int) {
 func (f *firmware) boot() {
 	f.reset, f.jumped, f.seq = f.clock.read(f.now), 0, 0
 	f.pass(bootSeconds)
+	for _, h := range f.hello() {
+		f.say(h)
+	}
+	f.beacons(bootBeacons)
+}
+
+// hello introduces the target, in lines that are not too long.
+func (f *firmware) hello() []mark.Statement {
 	t := f.t
-	f.say(mark.Hello{
-		Proto: mark.Version, Target: t.Name, CPU: t.CPU, ISA: t.ISA, Bits: t.Bits,
-		ClockHz: t.ClockHz, TickHz: t.TickHz, TickBits: t.TickBits, Firmware: t.Firmware, More: true,
-	}.Statement())
-	f.say(mark.Hello{Impl: t.Impl, ImplVersion: t.ImplVersion, CC: t.CC, CFlags: t.CFlags, More: true}.Statement())
+	said := []mark.Statement{
+		mark.Hello{
+			Proto: mark.Version, Target: t.Name, CPU: t.CPU, ISA: t.ISA, Bits: t.Bits,
+			ClockHz: t.ClockHz, TickHz: t.TickHz, TickBits: t.TickBits, Firmware: t.Firmware, More: true,
+		}.Statement(),
+		mark.Hello{Impl: t.Impl, ImplVersion: t.ImplVersion, CC: t.CC, CFlags: t.CFlags, More: true}.Statement(),
+	}
 	var ops []mark.Op
 	for _, r := range f.rows {
 		ops = append(ops, mark.Op{Alg: r.Alg, Op: r.Op})
@@ -167,12 +177,8 @@ func (f *firmware) boot() {
 	lines, err := mark.Hello{Ops: ops}.Statements()
 	if err != nil {
 		f.err = err
-		return
 	}
-	for _, l := range lines {
-		f.say(l)
-	}
-	f.beacons(bootBeacons)
+	return append(said, lines...)
 }
 
 // idle states a quiet interval, the one before window w.

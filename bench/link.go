@@ -61,40 +61,55 @@ const source = "uart"
 
 // deliver returns the lines as the host receives them, in order.
 func deliver(lines []sent, l Link, f Faults, seed uint64) []run.Line {
-	k := newLink(l, seed, "lines")
-	draws := stream(seed, "lines.faults")
+	w := newWire(l, f, seed)
 	var got []run.Line
-	var open []byte // a line whose end was lost
 	for _, line := range lines {
-		// Both draws are made for every line, so that one fault more leaves
-		// the others where they were.
-		kind, place := draws.Float64(), draws.Float64()
-		at, ok := k.carry(line.end)
-		if !ok {
-			continue
-		}
-		text := append(open, line.text...)
-		open = nil
-		again := false
-		switch i := int(place * float64(len(text))); {
-		case kind < f.Corrupted:
-			// Bits that never turn a printable byte into a line end.
-			text[i] ^= []byte{1, 2, 4, 8, 16, 128}[i%6]
-		case kind < f.Corrupted+f.Cut:
-			text = text[:i]
-		case kind < f.Corrupted+f.Cut+f.Duplicated:
-			again = true
-		case kind < f.Corrupted+f.Cut+f.Duplicated+f.Merged:
-			open = text
-			continue
-		}
-		received := run.Line{HostNs: nanoseconds(at), Source: source, Text: text}
-		got = append(got, received)
-		if again {
-			got = append(got, received)
-		}
+		got = append(got, w.carry(line)...)
 	}
 	return got
+}
+
+// wire carries lines and damages some.
+type wire struct {
+	*link
+	Faults
+	draws *rand.Rand
+	open  []byte // a line whose end was lost
+}
+
+func newWire(l Link, f Faults, seed uint64) *wire {
+	return &wire{link: newLink(l, seed, "lines"), Faults: f, draws: stream(seed, "lines.faults")}
+}
+
+// carry returns what the host receives of one line: mostly that line.
+func (w *wire) carry(line sent) []run.Line {
+	// Both draws are made for every line, so that one fault more leaves the
+	// others where they were.
+	kind, place := w.draws.Float64(), w.draws.Float64()
+	at, ok := w.link.carry(line.end)
+	if !ok {
+		return nil
+	}
+	text := append(w.open, line.text...)
+	w.open = nil
+	again := false
+	switch i := int(place * float64(len(text))); {
+	case kind < w.Corrupted:
+		// Bits that never turn a printable byte into a line end.
+		text[i] ^= []byte{1, 2, 4, 8, 16, 128}[i%6]
+	case kind < w.Corrupted+w.Cut:
+		text = text[:i]
+	case kind < w.Corrupted+w.Cut+w.Duplicated:
+		again = true
+	case kind < w.Corrupted+w.Cut+w.Duplicated+w.Merged:
+		w.open = text
+		return nil
+	}
+	received := run.Line{HostNs: nanoseconds(at), Source: source, Text: text}
+	if again {
+		return []run.Line{received, received}
+	}
+	return []run.Line{received}
 }
 
 // nanoseconds rounds up: an arrival is never early.

@@ -100,14 +100,10 @@ func (w *World) build(campaign uint64) error {
 	if err != nil {
 		return err
 	}
-	t, err := findTarget(s.Target)
+	t, err := s.target()
 	if err != nil {
 		return err
 	}
-	t.idleWatts = cmp.Or(s.Load.IdleWatts, t.idleWatts)
-	t.emfVolts = cmp.Or(s.Supply.EMFVolts, t.emfVolts)
-	t.TickHz = cmp.Or(s.Ticks.Hz, t.TickHz)
-	t.TickBits = cmp.Or(s.Ticks.Bits, t.TickBits)
 	w.target = t
 
 	ticks := newClock(s.Ticks.Clock, stream(w.seed, "ticks.clock"))
@@ -134,6 +130,16 @@ func (w *World) build(campaign uint64) error {
 	w.settle(f, rows)
 	w.carryPackets()
 	return nil
+}
+
+// target returns the emulated target as the scenario has it.
+func (s *Scenario) target() (target, error) {
+	t, err := findTarget(s.Target)
+	t.idleWatts = cmp.Or(s.Load.IdleWatts, t.idleWatts)
+	t.emfVolts = cmp.Or(s.Supply.EMFVolts, t.emfVolts)
+	t.TickHz = cmp.Or(s.Ticks.Hz, t.TickHz)
+	t.TickBits = cmp.Or(s.Ticks.Bits, t.TickBits)
+	return t, err
 }
 
 // settle works the truth out.

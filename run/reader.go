@@ -27,14 +27,16 @@ var ErrNotRun = errors.New("not a run")
 // Run is a run opened for reading. It holds no file open, and may be read
 // while it grows: each method reads what is there when it is called.
 type Run struct {
-	Dir     string
-	Header  Header
-	Streams []StreamInfo // in the order of their first meter record
-	Target  Target       // all target records, later ones over earlier ones
-	Env     map[string]string
-	Notes   []Note    // the first 1000
-	Resumes []Resumed // the first 1000
-	Closing *Close    // nil where the run did not end in order
+	Dir    string
+	Header Header
+	// HeaderCRC is the "crc" of the header record; "" where it was damaged.
+	HeaderCRC string
+	Streams   []StreamInfo // in the order of their first meter record
+	Target    Target       // all target records, later ones over earlier ones
+	Env       map[string]string
+	Notes     []Note    // the first 1000
+	Resumes   []Resumed // the first 1000
+	Closing   *Close    // nil where the run did not end in order
 
 	Counts  map[string]int64 // records of each known type
 	Unknown int64            // records of other types, passed over
@@ -140,6 +142,7 @@ func (r *Run) keep(rec Record, line []byte) (wrong string) {
 	switch {
 	case rec.Header != nil && r.Header.Schema == "":
 		r.Header = *rec.Header
+		r.HeaderCRC = string(line[len(line)-len(`xxxxxxxx"}`):][:8])
 	case rec.Meter != nil:
 		return cmp.Or(wrong, r.keepSegment(*rec.Meter))
 	case rec.Target != nil:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -139,7 +140,7 @@ func idleModes(r analysis.Results) []string {
 // several.
 func operationName(op analysis.Operation, r analysis.Results) string {
 	if len(idleModes(r)) > 1 {
-		return fmt.Sprintf("%s (%s)", op.Op, op.IdleMode)
+		return fmt.Sprintf("%s (%s)", op.Op, cmp.Or(op.IdleMode, "mode not stated"))
 	}
 	return op.Op
 }

@@ -40,14 +40,18 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	if err := t.tieSegments(&r.Streams[k]); err != nil {
 		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
 	}
+	if err := t.takeHand(stream); err != nil {
+		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
+	}
 	if len(ev.direct) > 0 {
-		t.Method = InBand
-		if t.Meter.Clock == meters.Shared {
-			t.Method = BySharing
-		}
 		t.direct(ev.direct, stream)
 	} else {
 		t.place(ev)
+	}
+	onlyHand := len(ev.direct) == 0 && len(t.Windows) == 0 && len(t.hand.windows) > 0
+	if len(ev.direct) > 0 || onlyHand {
+		t.onSampleClock()
+		t.settleHand()
 	}
 	slices.SortStableFunc(t.Windows, func(a, b Window) int {
 		return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.From, b.From))
@@ -59,17 +63,23 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 			return nil, fmt.Errorf("align %s: %w", r.Dir, err)
 		}
 	}
+	t.clipQuiet()
 	t.RateHz = 1 / t.segments[0].trace.period / t.segments[0].tie.rate()
 	edges := thin(t.edges())
 	o, problem := findOffset(edges)
-	if len(ev.direct) == 0 {
-		t.resolve(o, problem)
-	} else {
+	switch {
+	case onlyHand:
+		t.judgeHand(o, problem)
+	case len(ev.direct) > 0:
 		t.Offset = t.doubtMarks(o)
+	default:
+		t.resolve(o, problem)
 	}
 	t.doubtCuts(edges)
 	t.Character = t.characterise()
 	t.sharpen()
+	t.settleHand()
+	t.clipQuiet()
 	t.finish(ev)
 	return t, nil
 }
@@ -252,8 +262,7 @@ func (t *Timeline) load(k int) error {
 	seg := t.segments[k]
 	var near []span
 	var exact []float64
-	for i := range t.Windows {
-		w := &t.Windows[i]
+	for _, w := range slices.Concat(t.Windows, t.hand.windows) {
 		if w.Segment != k || !(w.To > w.From) {
 			continue
 		}
@@ -264,7 +273,7 @@ func (t *Timeline) load(k int) error {
 			near = append(near, span{x - edgeReach, x + edgeReach})
 		}
 	}
-	for _, q := range t.Quiet {
+	for _, q := range slices.Concat(t.Quiet, t.hand.quiet) {
 		if q.Segment != k {
 			continue
 		}
@@ -285,12 +294,6 @@ func (t *Timeline) load(k int) error {
 	if seg.trace.period == 0 {
 		seg.trace.period = 1e-3
 	}
-	// What a window's quiet zones claim beyond the recording is not there.
-	for i := range t.Quiet {
-		if q := &t.Quiet[i]; q.Segment == k {
-			q.To = math.Min(q.To, seg.trace.end)
-		}
-	}
 	return nil
 }
 
@@ -309,14 +312,14 @@ func (t *Timeline) resolve(o Offset, problem string) {
 			t.Method = BySharing
 			t.Offset = t.doubtMarks(o)
 		}
+	}
+	if !t.handOffset(problem) && problem != "" {
 		t.warn("edges", "alignment: "+problem+"; marks stand where "+map[bool]string{true: "the shared clock", false: "arrival times"}[shared]+" put them", !shared)
 	}
 	if o.SlopePPM != 0 && problem == "" && math.Abs(o.SlopePPM) > 4*o.USlopePPM+maxSlopePPM {
 		t.warn("rate", fmt.Sprintf("the offset drifts by %.0f ppm over the run: the clocks' fit and the edges disagree", o.SlopePPM), true)
 	}
-	if t.Method == ByEdges {
-		t.shift(t.Offset.Seconds)
-	}
+	t.shift(t.Offset.Seconds)
 }
 
 // doubtMarks judges marks that stand on the clock of the samples and are not
@@ -329,8 +332,8 @@ func (t *Timeline) doubtMarks(o Offset) Offset {
 	if o.StepRatio < minStepRatio || o.coarse < plausibleFrom || o.coarse > plausibleTo {
 		return Offset{U: u}
 	}
-	o.Seconds = o.coarse
-	o.U = math.Hypot(math.Hypot(u, o.U), o.Seconds)
+	o.Seconds = 0
+	o.U = math.Hypot(math.Hypot(u, o.U), o.coarse)
 	return o
 }
 
@@ -348,7 +351,7 @@ func (t *Timeline) doubtCuts(edges []edge) {
 		if len(some) < 2 {
 			continue
 		}
-		if f := fold(some, o.Seconds, r); f.Edges > 1 {
+		if f := fold(some, o.coarse, r); f.Edges > 1 {
 			sharp = math.Min(sharp, f.response())
 		}
 	}
@@ -371,8 +374,9 @@ func (t *Timeline) shift(d float64) {
 	}
 	for i := range t.Quiet {
 		t.Quiet[i].From += d
-		t.Quiet[i].To = math.Min(t.Quiet[i].To+d, t.segments[t.Quiet[i].Segment].trace.end)
+		t.Quiet[i].To += d
 	}
+	t.clipQuiet()
 }
 
 // sharpen narrows the offset where samples are points. A point sample shows an

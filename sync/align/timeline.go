@@ -19,7 +19,7 @@ type Method string
 const (
 	ByEdges   Method = "edges"        // arrival fit, and the offset from the power steps
 	ByArrival Method = "arrival"      // arrival fit alone: edges could not be resolved
-	InBand    Method = "inband"       // marks recorded by the meter itself
+	InBand    Method = "inband"       // windows on the sample clock: recorded by the meter itself, or set by hand
 	BySharing Method = "shared-clock" // marks and samples stamped by one clock
 )
 
@@ -52,6 +52,8 @@ type Window struct {
 	// StartSeconds and EndSeconds count from the stream's first sample, at the
 	// fitted rate, offset included.
 	StartSeconds, EndSeconds float64
+	// ByHand: a person put it there.
+	ByHand bool
 	// Excluded says why the window does not count; "" where it does.
 	Excluded string
 }
@@ -108,6 +110,7 @@ type Timeline struct {
 	Voided map[mark.Op]string
 
 	segments []*segment
+	hand     byHand
 }
 
 // segment is one segment of the stream: its trace and its tie to the host.

@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/joulemark/joulemark/bench"
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/run"
+)
+
+const virtualHelp = `Serves the virtual bench in real time, for trying everything with nothing
+plugged in: an emulated target waits for commands on a pseudo terminal or on
+TCP, and the samples of an emulated meter that feeds it go to stdout, one packet
+a line (JSON; docs/exec-meter.md says how).
+
+  joulemark virtual --link /tmp/target > samples.jsonl
+  joulemark virtual --tcp 127.0.0.1:4000 --target amd64 -o samples.jsonl
+
+The target speaks the wire protocol: it answers hello, sync, run, idle, level
+and stop, keeps its quiet zones, and the meter sees what it does. With --plan it
+carries out the scenario's plan unasked and then ends; on TCP it begins with the
+first connection.
+
+Where the target is to be found is said on stderr. --speed lets time run faster;
+times and ticks then stay those of the virtual bench. Ctrl-C ends it, and so
+does whoever reads the samples by closing the pipe.`
+
+// virtualFlags is what a person asks of virtual.
+type virtualFlags struct {
+	scenario, target string
+	seed             uint64
+	speed            float64
+	plan             bool
+	link, tcp        string
+	out, truth       string
+}
+
+func virtualVerb(env *Env) *cobra.Command {
+	var o virtualFlags
+	c := &cobra.Command{
+		Use: "virtual", Short: "serve the virtual bench in real time: a target to talk to, a meter's samples", Long: virtualHelp, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := o.world(c.Flags().Changed("target"))
+			if err != nil {
+				return err
+			}
+			return o.serve(c.Context(), env, s)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.scenario, "scenario", "default", "scenario of the virtual bench: a `NAME`")
+	f.StringVar(&o.target, "target", "", "emulated target: rv32 or amd64 (default the scenario's)")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of everything that is random")
+	f.Float64Var(&o.speed, "speed", 1, "virtual seconds a second, up to 1000")
+	f.BoolVar(&o.plan, "plan", false, "carry out the scenario's plan unasked, then end")
+	f.StringVar(&o.link, "link", "", "make `PATH` a link to the pseudo terminal")
+	f.StringVar(&o.tcp, "tcp", "", "serve the target at this `HOST:PORT` instead of a pseudo terminal; port 0 takes a free one, no host means 127.0.0.1")
+	f.StringVarP(&o.out, "output", "o", "", "write the samples to this `FILE`, which must not exist, instead of stdout")
+	f.StringVar(&o.truth, "truth", "", "write what is true of each window to this `FILE`, which must not exist (JSON lines)")
+	return c
+}
+
+// stage is a world that is served: one that obeys, or one that plays its plan.
+type stage interface {
+	Meter() meters.Info
+	Truth() bench.Truth
+	Next() float64
+	Advance(until float64, packet func(bench.Packet) error, line func(run.Line) error) error
+	Command(text []byte)
+	Waiting() int
+	Settled() []bench.TrueWindow
+}
+
+// world makes the world of the flags, and checks these.
+func (o *virtualFlags) world(targetGiven bool) (stage, error) {
+	switch {
+	case !(o.speed > 0 && o.speed <= 1000):
+		return nil, usage("--speed %g is not above 0 and up to 1000", o.speed)
+	case o.tcp != "" && o.link != "":
+		return nil, usage("--link belongs to a pseudo terminal, not to --tcp")
+	case targetGiven && !slices.Contains(bench.Targets(), o.target):
+		return nil, usage("--target %q is none of %s", o.target, list(bench.Targets()))
+	}
+	scenario, err := bench.LoadScenario(o.scenario)
+	if err != nil {
+		return nil, hinted(err, "scenarios: "+list(bench.Scenarios()))
+	}
+	if targetGiven {
+		scenario.Target = o.target
+	}
+	if o.plan {
+		return bench.NewRecital(scenario, o.seed)
+	}
+	return bench.NewLive(scenario, o.seed)
+}
+
+// serve opens the places where target and meter are to be found, and serves
+// until it is interrupted, the world ends, or nobody reads the samples.
+func (o *virtualFlags) serve(ctx context.Context, env *Env, s stage) (err error) {
+	// A pipe that is closed is an end like any other.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	defer signal.Stop(pipe)
+
+	v := &virtual{stage: s, speed: o.speed, samples: env.Stdout, truth: io.Discard, place: "stdout"}
+	for _, out := range []struct {
+		path string
+		to   *io.Writer
+	}{{o.out, &v.samples}, {o.truth, &v.truth}} {
+		if out.path == "" {
+			continue
+		}
+		file, err := createNew(out.path)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		*out.to = file
+	}
+	if o.out != "" {
+		v.place = o.out
+	}
+	if o.tcp != "" {
+		v.socket, err = listen(o.tcp, env.Stderr)
+	} else {
+		v.socket, err = openTerminal(o.link)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.socket.close()) }()
+	fmt.Fprintf(env.Stderr, "SIMULATED: target on %s, samples of the meter on %s\n", v.socket.name, v.place)
+	if o.plan && v.socket.first != nil {
+		fmt.Fprintln(env.Stderr, "the plan begins with the first connection")
+		select {
+		case <-v.socket.first:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	err = v.play(ctx)
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		fmt.Fprintln(env.Stderr, "nobody reads the samples any more")
+		return nil
+	case errors.Is(err, bench.ErrOver):
+		return nil
+	}
+	return err
+}
+
+func createNew(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil, hinted(fmt.Errorf("output %s exists", path), "name another file, or remove it")
+	}
+	if err != nil {
+		return nil, hinted(fmt.Errorf("write output: %w", err), "name a place that you may write to")
+	}
+	return f, nil
+}
+
+// virtual is a world that is being served.
+type virtual struct {
+	stage
+	speed          float64
+	samples, truth io.Writer
+	place          string // of the samples, for people
+	socket         *socket
+	line           []byte // of samples, being written
+}
+
+// play ties the world's time to the wall clock.
+func (v *virtual) play(ctx context.Context) error {
+	if err := errors.Join(v.sampleHeader(), v.truthHeader()); err != nil {
+		return err
+	}
+	start := time.Now()
+	now := func() float64 { return time.Since(start).Seconds() * v.speed }
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		commands := v.socket.lines
+		if v.Waiting() >= bench.MaxWaiting {
+			commands = nil // the sender waits
+		}
+		timer.Reset(time.Duration((v.Next() - now()) / v.speed * 1e9))
+		var text []byte
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case text = <-commands:
+		case <-timer.C:
+		}
+		err := v.Advance(now(), v.packet, func(l run.Line) error {
+			v.socket.send(append(l.Text, '\n'))
+			return nil
+		})
+		if text != nil {
+			v.Command(text)
+		}
+		if err := errors.Join(err, v.tellTruth()); err != nil {
+			return err
+		}
+	}
+}
+
+// sampleHeader writes the first line of docs/exec-meter.md.
+func (v *virtual) sampleHeader() error {
+	m := v.Meter()
+	return writeLine(v.samples, struct {
+		Schema    string            `json:"schema"`
+		Simulated bool              `json:"simulated"`
+		Driver    string            `json:"driver"`
+		Model     string            `json:"model"`
+		Serial    string            `json:"serial"`
+		Firmware  string            `json:"firmware"`
+		Columns   []string          `json:"columns"`
+		RateHz    float64           `json:"rate_hz"`
+		Packet    int               `json:"packet_samples"`
+		Sample    meters.SampleKind `json:"sample"`
+		Accuracy  string            `json:"accuracy"`
+		Speed     float64           `json:"speed"`
+	}{"joulemark.exec-meter/1", true, m.Driver, m.Model, m.Serial, m.Firmware, m.Columns, m.RateHz, m.PacketSamples, m.Sample, m.Accuracy.String(), v.speed})
+}
+
+// packet writes a line of samples.
+func (v *virtual) packet(p bench.Packet) error {
+	b := append(v.line[:0], `{"t_s":`...)
+	b = appendNumber(b, float64(p.First)/v.Meter().RateHz)
+	for i, column := range [][]float64{p.Volts, p.Amps} {
+		b = append(b, []string{`,"volts":[`, `],"amps":[`}[i]...)
+		for k, x := range column {
+			if k > 0 {
+				b = append(b, ',')
+			}
+			b = appendNumber(b, x)
+		}
+	}
+	v.line = append(b, "]}\n"...)
+	if _, err := v.samples.Write(v.line); err != nil {
+		return fmt.Errorf("write samples: %w", err)
+	}
+	return nil
+}
+
+// appendNumber writes nine digits: more than any meter resolves.
+func appendNumber(b []byte, x float64) []byte {
+	if math.IsNaN(x) {
+		return append(b, "null"...)
+	}
+	return strconv.AppendFloat(b, x, 'g', 9, 64)
+}
+
+// truthHeader writes what is true of the meter.
+func (v *virtual) truthHeader() error {
+	t := v.Truth()
+	return writeLine(v.truth, struct {
+		Schema      string  `json:"schema"`
+		Target      string  `json:"target"`
+		FirstSample float64 `json:"first_sample_s"`
+		SampleHz    float64 `json:"sample_hz"`
+		TickHz      float64 `json:"tick_hz"`
+		VoltsGain   float64 `json:"volts_gain"`
+		VoltsOffset float64 `json:"volts_offset"`
+		AmpsGain    float64 `json:"amps_gain"`
+		AmpsOffset  float64 `json:"amps_offset"`
+	}{"joulemark.virtual-truth/1", t.Target, t.FirstSampleSeconds, t.SampleHz, t.TickHz, t.VoltsGain, t.VoltsOffset, t.AmpsGain, t.AmpsOffset})
+}
+
+// tellTruth writes what is true of the windows that are over.
+func (v *virtual) tellTruth() error {
+	for _, w := range v.Settled() {
+		err := writeLine(v.truth, struct {
+			W     int64   `json:"w"`
+			Alg   string  `json:"alg"`
+			Op    string  `json:"op"`
+			N     int64   `json:"n"`
+			T0    float64 `json:"t0_s"`
+			T1    float64 `json:"t1_s"`
+			Net   float64 `json:"net_j"`
+			Gross float64 `json:"gross_j"`
+			Idle  float64 `json:"idle_w"`
+		}{w.W, w.Alg, w.Op, w.N, w.T0, w.T1, w.NetJoules, w.GrossJoules, w.IdleWatts})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeLine(w io.Writer, v any) error {
+	line, err := json.Marshal(v)
+	if err == nil {
+		_, err = w.Write(append(line, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write %T: %w", v, err)
+	}
+	return nil
+}
