@@ -24,7 +24,7 @@ lint: ## gofmt, go vet, staticcheck
 	$(GO) run $(STATICCHECK) ./...
 
 coverage: ## do the intervals hold the truth? 300 seeded campaigns a scenario
-	$(GO) test ./bench/coverage -count=1 -timeout 20m -run TestCoverage -v -args -campaigns=$${CAMPAIGNS:-300}
+	$(GO) test ./bench/coverage -count=1 -timeout 40m -run 'TestCoverage|TestForeign' -v -args -campaigns=$${CAMPAIGNS:-300}
 
 bench: ## speed and memory, as ratios within one run on one core; make bench SAMPLES=10000000 is shorter
 	$(GO) test ./meters/fnirsi ./internal/imports -run '^$$' -bench 'DecodeReport|ImportCSV' -cpu 1

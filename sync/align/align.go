@@ -313,16 +313,13 @@ func (t *Timeline) resolve(o Offset, problem string) {
 			t.Offset = t.doubtMarks(o)
 		}
 	}
-	byHand := t.handOffset(problem)
-	if !byHand && problem != "" {
+	if !t.handOffset(problem) && problem != "" {
 		t.warn("edges", "alignment: "+problem+"; marks stand where "+map[bool]string{true: "the shared clock", false: "arrival times"}[shared]+" put them", !shared)
 	}
 	if o.SlopePPM != 0 && problem == "" && math.Abs(o.SlopePPM) > 4*o.USlopePPM+maxSlopePPM {
 		t.warn("rate", fmt.Sprintf("the offset drifts by %.0f ppm over the run: the clocks' fit and the edges disagree", o.SlopePPM), true)
 	}
-	if t.Method == ByEdges || byHand {
-		t.shift(t.Offset.Seconds)
-	}
+	t.shift(t.Offset.Seconds)
 }
 
 // doubtMarks judges marks that stand on the clock of the samples and are not
@@ -335,8 +332,8 @@ func (t *Timeline) doubtMarks(o Offset) Offset {
 	if o.StepRatio < minStepRatio || o.coarse < plausibleFrom || o.coarse > plausibleTo {
 		return Offset{U: u}
 	}
-	o.Seconds = o.coarse
-	o.U = math.Hypot(math.Hypot(u, o.U), o.Seconds)
+	o.Seconds = 0
+	o.U = math.Hypot(math.Hypot(u, o.U), o.coarse)
 	return o
 }
 
@@ -354,7 +351,7 @@ func (t *Timeline) doubtCuts(edges []edge) {
 		if len(some) < 2 {
 			continue
 		}
-		if f := fold(some, o.Seconds, r); f.Edges > 1 {
+		if f := fold(some, o.coarse, r); f.Edges > 1 {
 			sharp = math.Min(sharp, f.response())
 		}
 	}
