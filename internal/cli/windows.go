@@ -68,7 +68,7 @@ func windowsVerb(env *Env) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.add, "add", nil, "add a window: `'start=S end=S n=N alg=ALG op=OP [idle=MODE] [pre=S] [post=S]'`; may be repeated")
+	f.StringArrayVar(&o.add, "add", nil, "add a `WINDOW`: 'start=S end=S n=N alg=ALG op=OP [idle=MODE] [pre=S] [post=S]'; may be repeated")
 	f.StringVar(&o.offset, "offset", "", "set the `TIME` from marks to power, such as 57ms, or none")
 	f.BoolVar(&o.list, "list", false, "list what was set (also without any flag)")
 	f.BoolVar(&o.clear, "clear", false, "remove all that was set")
