@@ -55,10 +55,9 @@ type Live struct {
 	waiting []order
 	runs    int // windows begun
 
-	taken   int64 // packets
-	sent    []Packet
-	said    []run.Line
-	settled []TrueWindow
+	taken int64 // packets
+	sent  []Packet
+	said  []run.Line
 }
 
 // order is a command as it arrived.
