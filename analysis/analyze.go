@@ -3,6 +3,7 @@ package analysis
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -121,9 +122,10 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		}
 		res.Operations = append(res.Operations, op)
 	}
-	for op, why := range t.Voided {
-		if _, ok := groups[groupKey{op.Alg, op.Op, ""}]; !ok && !hasOp(order, op) {
-			res.warn(fmt.Sprintf("%s %s has no result: %s", op.Alg, op.Op, why), true)
+	voided := slices.SortedFunc(maps.Keys(t.Voided), func(a, b mark.Op) int { return strings.Compare(a.String(), b.String()) })
+	for _, op := range voided {
+		if !hasOp(order, op) {
+			res.warn(fmt.Sprintf("%s %s has no result: %s", op.Alg, op.Op, t.Voided[op]), true)
 		}
 	}
 	return res, nil
@@ -206,10 +208,9 @@ func opOrder(op string) int {
 type group struct {
 	key    groupKey
 	pulses []pulse
-	n      []float64 // operations a window
-	keys   map[string]bool
+	n      []float64       // operations a window
+	keys   map[string]bool // that were stated
 	lats   []*mark.Lat
-	uEdge  float64 // root mean square over windows
 	count  int64
 }
 
@@ -217,14 +218,15 @@ func (g *group) add(w *align.Window, p pulse) {
 	g.pulses = append(g.pulses, p)
 	g.n = append(g.n, float64(w.N))
 	g.count += w.N
-	if g.keys == nil {
-		g.keys = map[string]bool{}
+	if w.Key != "" {
+		if g.keys == nil {
+			g.keys = map[string]bool{}
+		}
+		g.keys[w.Key] = true
 	}
-	g.keys[w.Key] = true
 	if w.Lat != nil {
 		g.lats = append(g.lats, w.Lat)
 	}
-	g.uEdge = math.Hypot(g.uEdge, w.UEdge)
 }
 
 // each collects one member of all pulses.
@@ -663,7 +665,7 @@ func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc meter
 	if !acc.Known(acc.Watts != nil) {
 		add(false, "the meter's accuracy is not stated: no total interval")
 	}
-	if len(g.keys) == 1 && (op.Op == "sign" || op.Op == "verify" || op.Op == "encaps" || op.Op == "decaps") && !g.keys[""] {
+	if len(g.keys) == 1 && (op.Op == "sign" || op.Op == "verify" || op.Op == "encaps" || op.Op == "decaps") {
 		add(false, "one key")
 	}
 	if headline.Lo95Repeat < 0 && headline.Hi95Repeat > 0 {

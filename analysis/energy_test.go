@@ -179,6 +179,20 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
+// Keys are counted where they are stated; one that nobody stated is none.
+func TestKeysAreCounted(t *testing.T) {
+	line, _ := play(t, calm+"plan.keys = 3\n", nil)
+	if op := analyze(t, line, analysis.Options{}).Operations[0]; op.Keys != 3 {
+		t.Errorf("%d keys, want 3", op.Keys)
+	}
+	for i := range line.Windows {
+		line.Windows[i].Key = ""
+	}
+	if op := analyze(t, line, analysis.Options{}).Operations[0]; op.Keys != 0 {
+		t.Errorf("%d keys, and none was stated", op.Keys)
+	}
+}
+
 func TestNothingUsable(t *testing.T) {
 	line, _ := play(t, calm, func(b *meters.Block, _ bench.Truth) {
 		for _, column := range b.Values {

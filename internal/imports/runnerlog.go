@@ -62,12 +62,25 @@ var (
 // logLines calls line for each line of the log, with its stamp in seconds (that
 // of the line before where it has none).
 func (x *trace) logLines(line func(stamp float64, text []byte) error) error {
-	l, err := openLines(x.ctx, x.root.Stat, x.root.Open, x.names.log, x.path(x.names.log))
+	stamp := 0.0
+	return x.eachLine(x.names.log, func(b []byte) error {
+		if len(b) == 0 {
+			return nil
+		}
+		if m := reStamp.FindSubmatch(b); m != nil {
+			stamp, _ = strconv.ParseFloat(string(m[1]), 64)
+		}
+		return line(stamp, b)
+	})
+}
+
+// eachLine visits the lines of a text file of the recording.
+func (x *trace) eachLine(name string, visit func(b []byte) error) error {
+	l, err := openLines(x.ctx, x.root.Stat, x.root.Open, name, x.path(name))
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	stamp := 0.0
 	for {
 		b, err := l.next()
 		if err == io.EOF {
@@ -76,13 +89,7 @@ func (x *trace) logLines(line func(stamp float64, text []byte) error) error {
 		if err != nil {
 			return err
 		}
-		if len(b) == 0 {
-			continue
-		}
-		if m := reStamp.FindSubmatch(b); m != nil {
-			stamp, _ = strconv.ParseFloat(string(m[1]), 64)
-		}
-		if err := line(stamp, b); err != nil {
+		if err := visit(b); err != nil {
 			return err
 		}
 	}
@@ -303,20 +310,8 @@ var (
 
 // readResults reads what the runner made of the windows.
 func (x *trace) readResults() error {
-	l, err := openLines(x.ctx, x.root.Stat, x.root.Open, x.names.results, x.path(x.names.results))
-	if err != nil {
-		return err
-	}
-	defer l.close()
 	window := 0
-	for {
-		b, err := l.next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return x.eachLine(x.names.results, func(b []byte) error {
 		if m := reWindow.FindSubmatch(b); m != nil {
 			window = int(count(m[1]))
 		}
@@ -325,5 +320,6 @@ func (x *trace) readResults() error {
 			x.results = append(x.results, official{window, uj})
 			window = 0
 		}
-	}
+		return nil
+	})
 }

@@ -138,9 +138,6 @@ func (t *Timeline) Rate(segment int) float64 { return t.segments[segment].tie.ra
 // sample clock.
 func (t *Timeline) Period(segment int) float64 { return t.segments[segment].trace.period }
 
-// End returns where a segment's last sample ends, in seconds of its clock.
-func (t *Timeline) End(segment int) float64 { return t.segments[segment].trace.end }
-
 // Stretch is the power of consecutive samples.
 type Stretch struct {
 	StartSeconds  float64   // where the first one begins, on the clock of Window.StartSeconds
