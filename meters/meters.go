@@ -69,6 +69,8 @@ type Info struct {
 	FirstHostNs int64 `json:"first_host_ns,omitempty"`
 
 	Accuracy Accuracy `json:"accuracy"`
+	// Simulated says that the meter is an emulated one.
+	Simulated bool `json:"simulated,omitempty"`
 }
 
 // Block is consecutive samples that arrived together, in one packet.

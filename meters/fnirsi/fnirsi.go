@@ -36,8 +36,10 @@ var Driver = meters.Driver{
 	Name:    "fnb58",
 	Summary: "FNIRSI FNB58, FNB48, FNB48S, FNB48P, C1 over USB HID, 100 samples a second",
 	Status:  meters.Emulated,
-	Models:  list(),
-	Open:    open,
+	Rate:    "100", USBClass: 3,
+	Transports: []meters.Transport{meters.HID, meters.USB},
+	Models:     list(),
+	Open:       open,
 }
 
 // model is what the driver does for one product.
