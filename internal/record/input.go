@@ -19,6 +19,7 @@ type input struct {
 	r     *Recorder
 	gauge *gauge
 	valid atomic.Bool // samples have come
+	lane  lane
 
 	// Of the meter's goroutine.
 	meter   meters.Meter // nil where none is open
@@ -96,7 +97,7 @@ func (in *input) session(ctx context.Context) error {
 func (in *input) close() {
 	if in.meter != nil {
 		if err := in.meter.Close(); err != nil {
-			in.gauge.notice(meters.Notice{Text: err.Error()})
+			in.gauge.notice(err.Error())
 		}
 		in.meter = nil
 	}
@@ -112,7 +113,7 @@ func (in *input) put(write func() error) bool {
 }
 
 func (in *input) notice(n meters.Notice) {
-	in.gauge.notice(n)
+	in.gauge.notice(n.Text)
 	if n.GapNs > meters.SegmentGapNs && in.valid.Load() {
 		in.gauge.resume()
 	}
@@ -121,7 +122,7 @@ func (in *input) notice(n meters.Notice) {
 
 func (in *input) lose(hostNs int64, err error) {
 	in.gauge.change(func(s *Status) { s.State = Gone })
-	in.gauge.notice(meters.Notice{Text: err.Error(), Warn: true})
+	in.gauge.notice(err.Error())
 	in.put(func() error { return in.track.Lost(hostNs, err) })
 }
 
@@ -138,7 +139,7 @@ func (in *input) emit(b meters.Block) error {
 	in.samples += n
 	p := newPacket(b)
 	dropped := in.dropped
-	taken := in.r.queue.put(item{packet: p, write: func(*run.Writer) error {
+	taken := in.r.queue.put(item{packet: p, lane: &in.lane, write: func(*run.Writer) error {
 		if dropped > 0 {
 			if err := in.track.Dropped(hostNs, dropped); err != nil {
 				return err

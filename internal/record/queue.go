@@ -41,27 +41,43 @@ func (p *packet) bytes() int64 {
 type item struct {
 	write  func(*run.Writer) error
 	packet *packet // what write writes; nil for others
+	lane   *lane   // of the packet's meter
 	bytes  int64   // held beside the packet; put adds the rest
+}
+
+// lane is what a meter has in the queue. Once it was full, it takes no packets
+// until half of them are written: one long gap is better than many short ones.
+type lane struct {
+	bytes int64
+	full  bool
+}
+
+// takes reports whether there is room for a packet.
+func (l *lane) takes(bytes, limit int64) bool {
+	if l.full && l.bytes <= limit/2 {
+		l.full = false
+	}
+	l.full = l.full || l.bytes+bytes > limit
+	return !l.full
 }
 
 const (
 	itemBytes  = 128     // of an item beside its packet, roughly
-	spareBytes = 4 << 20 // kept for what is no packet: it tells of the loss
+	otherBytes = 4 << 20 // bound what is no packet
 )
 
-// queue holds what the writer has not come to yet: a bounded number of bytes,
-// so that a slow disk costs samples, but never memory or time of a meter. Once
-// it was full, it takes no packets until half of it is written: one long gap
-// is better than many short ones.
+// queue holds what the writer has not come to yet: a bounded number of bytes a
+// meter, so that a slow disk costs samples, but never memory or time of a
+// meter.
 type queue struct {
-	limit int64
+	limit int64         // of a lane
 	wake  chan struct{} // holds a token when there is something to take
 
-	mu    sync.Mutex
-	items []item
-	bytes int64
-	full  bool
-	ended bool
+	mu     sync.Mutex
+	items  []item
+	others lane // what is no packet
+	bytes  int64
+	ended  bool
 }
 
 func newQueue(limit int64) *queue {
@@ -71,21 +87,19 @@ func newQueue(limit int64) *queue {
 // put hands an item over. It reports false if there is no room for it, or if
 // the queue has ended.
 func (q *queue) put(i item) bool {
+	limit := q.limit
 	i.bytes += itemBytes
-	room := spareBytes + q.limit
 	if i.packet != nil {
-		room = q.limit
 		i.bytes += i.packet.bytes()
+	} else {
+		i.lane, limit = &q.others, otherBytes
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.full && q.bytes <= q.limit/2 {
-		q.full = false
-	}
-	if over := q.bytes+i.bytes > room; q.ended || i.packet != nil && q.full || over {
-		q.full = q.full || over
+	if q.ended || !i.lane.takes(i.bytes, limit) {
 		return false
 	}
+	i.lane.bytes += i.bytes
 	q.bytes += i.bytes
 	q.items = append(q.items, i)
 	q.signal()
@@ -115,6 +129,7 @@ func (q *queue) done(i item) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	i.lane.bytes -= i.bytes
 	q.bytes -= i.bytes
 }
 

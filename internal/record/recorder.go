@@ -64,8 +64,8 @@ type Options struct {
 	// Absence is how long a meter may be lost before the recording ends; a
 	// minute if 0.
 	Absence time.Duration
-	// QueueBytes bounds what waits for the disk; 128 MiB if 0, four seconds
-	// of a meter of 2 million samples a second.
+	// QueueBytes bounds what waits for the disk, shared out among the meters;
+	// 128 MiB if 0, four seconds of a meter of 2 million samples a second.
 	QueueBytes int64
 }
 
@@ -140,7 +140,7 @@ func New(o Options) (*Recorder, error) {
 	if len(o.Meters) == 0 {
 		return nil, errors.New("record: no meter")
 	}
-	r := &Recorder{o: o, queue: newQueue(o.QueueBytes), ready: make(chan struct{})}
+	r := &Recorder{o: o, queue: newQueue(o.QueueBytes / int64(len(o.Meters))), ready: make(chan struct{})}
 	var names []string
 	for _, m := range o.Meters {
 		if slices.Contains(names, m.Name) {

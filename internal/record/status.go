@@ -49,7 +49,6 @@ type Status struct {
 	Missing  int64  // never came, as the arrivals tell
 	Gaps     int    // that the arrivals show, and breaks between segments
 	Segments int    // begun
-	Warnings int    // of the meter and of the recorder about it
 	Notice   string // the last remark; may hold what the meter sent
 	// Trace is the mean power of the last TraceSlots slots, W, the newest
 	// last; NaN where there was none.
@@ -245,14 +244,7 @@ func (g *gauge) change(f func(*Status)) {
 }
 
 // notice takes a remark.
-func (g *gauge) notice(n meters.Notice) {
-	g.change(func(s *Status) {
-		s.Notice = n.Text
-		if n.Warn {
-			s.Warnings++
-		}
-	})
-}
+func (g *gauge) notice(text string) { g.change(func(s *Status) { s.Notice = text }) }
 
 // read returns the status at a host time.
 func (g *gauge) read(hostNs int64) Status {
