@@ -12,13 +12,15 @@ import (
 	"github.com/joulemark/joulemark/run"
 )
 
-// Driver is the virtual bench in real time: a scenario's target carries out its
-// plan, and the meter watches. The place is the scenario.
+// Driver is the virtual bench in real time. Its meters are also
+// record.Listeners.
 var Driver = meters.Driver{
-	Name:    "virtual",
-	Summary: "the virtual bench in real time: an emulated target at work, its meter and its marks",
-	Status:  meters.Emulated,
-	Rate:    "100",
+	Name:       "virtual",
+	Summary:    "The virtual bench in real time: an emulated target carries out a plan, its meter and its marks are recorded. The place is a scenario",
+	Status:     meters.Emulated,
+	Rate:       "as the scenario says",
+	Transports: []meters.Transport{meters.Emulation},
+	Models:     []meters.Model{{Name: "virtual USB meter", Traps: []string{"Nothing is measured: whatever comes of it is marked simulated."}}},
 	Settings: []meters.Setting{
 		{Key: "seed", Help: "of everything that is random (default 1)"},
 		{Key: "target", Help: "emulated target (default the scenario's)"},
