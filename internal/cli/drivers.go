@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/joulemark/joulemark/bench"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/meters/fnirsi"
 )
@@ -12,6 +13,7 @@ func newLab() lab {
 		host: meters.NewHost,
 		drivers: []meters.Driver{
 			fnirsi.Driver,
+			bench.Driver,
 		},
 		ways: []way{},
 	}
