@@ -4,7 +4,6 @@ package campaign
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -46,10 +45,14 @@ type Commands struct {
 	Progress func(done, all int, c Command, n int64)
 }
 
-// Machine is where commands are run. Its ticks are ns of the host clock.
+// Machine is where commands are run. It has a clock of its own, whose ticks
+// are ns.
 type Machine interface {
 	HostNs() int64
 	Wait(ctx context.Context, untilNs int64) error
+	// Clock reads the machine's clock. The host had the reading at hostNs, or
+	// later than it was taken.
+	Clock(ctx context.Context) (ticks, hostNs int64, err error)
 	// Run runs a program n times, one after the other. A run that fails is an
 	// error, unless failures are to be ignored.
 	Run(ctx context.Context, argv []string, n int64, ignore bool) (Batch, error)
@@ -57,8 +60,8 @@ type Machine interface {
 
 // Batch is consecutive runs of one command.
 type Batch struct {
-	FromNs, ToNs int64           // host ns
-	Took         []time.Duration // each run
+	From, To int64           // ticks
+	Took     []time.Duration // each run; nil where that is not known
 }
 
 // Source is the name of the mark source of statements that this package makes.
@@ -125,7 +128,7 @@ func (c *commands) order() []int {
 // warm runs a command as often as warming up wants, and says how often it is to
 // be run in a window.
 func (c *commands) warm(ctx context.Context, cmd Command) (int64, error) {
-	var took []time.Duration
+	took := 0.0
 	for range max(c.Warmup, 1) {
 		if err := c.aside(ctx, cmd, cmd.Prepare); err != nil {
 			return 0, err
@@ -137,21 +140,19 @@ func (c *commands) warm(ctx context.Context, cmd Command) (int64, error) {
 		if err := c.aside(ctx, cmd, cmd.Conclude); err != nil {
 			return 0, err
 		}
-		took = append(took, b.Took...)
+		took = float64(b.To-b.From) * 1e-9 // of the last run: it is the warmest
 	}
 	if c.Batch > 0 {
 		return c.Batch, nil
 	}
-	// The last one is the warmest.
-	n := math.Ceil(c.WindowSeconds / max(took[len(took)-1].Seconds(), 1e-6))
-	return int64(min(max(n, 1), maxBatch)), nil
+	return int64(min(max(math.Ceil(c.WindowSeconds/took), 1), maxBatch)), nil
 }
 
 // runs runs a command n times.
 func (c *commands) runs(ctx context.Context, cmd Command, n int64) (Batch, error) {
 	b, err := c.m.Run(ctx, cmd.Argv, n, c.IgnoreFailure)
-	if err == nil && len(b.Took) == 0 {
-		err = errors.New("it never ran")
+	if err == nil && b.To <= b.From {
+		err = fmt.Errorf("it ends at %d, and begins at %d", b.To, b.From)
 	}
 	if err != nil {
 		return b, fmt.Errorf("run %s: %w", cmd.Alg, err)
@@ -175,10 +176,10 @@ func (c *commands) window(ctx context.Context, w int64, cmd Command, n int64) er
 	if err := c.aside(ctx, cmd, cmd.Prepare); err != nil {
 		return err
 	}
-	if err := c.sync(); err != nil {
+	quiet, err := c.sync(ctx)
+	if err != nil {
 		return err
 	}
-	quiet := c.m.HostNs()
 	if err := c.pause(ctx, c.PreSeconds+c.PhaseSeconds*c.draws.Float64()); err != nil {
 		return err
 	}
@@ -189,13 +190,15 @@ func (c *commands) window(ctx context.Context, w int64, cmd Command, n int64) er
 	if err := c.pause(ctx, c.PostSeconds); err != nil {
 		return err
 	}
-	win := mark.Win{W: w, Alg: cmd.Alg, Op: cmd.Op, N: n, T0: uint64(b.FromNs), T1: uint64(b.ToNs), Idle: "os",
-		PreUs: (b.FromNs - quiet) / 1000, PostUs: int64(c.PostSeconds * 1e6)}
+	win := mark.Win{W: w, Alg: cmd.Alg, Op: cmd.Op, N: n, T0: uint64(b.From), T1: uint64(b.To), Idle: "os",
+		PreUs: (b.From - quiet) / 1000, PostUs: int64(c.PostSeconds * 1e6)}
 	if err := c.state(win.Statement()); err != nil {
 		return err
 	}
-	if err := c.state(latency(w, b.Took).Statement()); err != nil {
-		return err
+	if b.Took != nil {
+		if err := c.state(latency(w, b.Took).Statement()); err != nil {
+			return err
+		}
 	}
 	return c.aside(ctx, cmd, cmd.Conclude)
 }
@@ -239,11 +242,14 @@ func (c *commands) hello() error {
 	return nil
 }
 
-// sync ties ticks to the host clock: they are the same.
-func (c *commands) sync() error {
+// sync ties ticks to the host clock, and returns the ticks.
+func (c *commands) sync(ctx context.Context) (int64, error) {
 	c.seq++
-	now := c.m.HostNs()
-	return c.stateAt(now, mark.Sync{Seq: uint64(c.seq), Ticks: uint64(now)}.Statement())
+	ticks, hostNs, err := c.m.Clock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return ticks, c.stateAt(hostNs, mark.Sync{Seq: uint64(c.seq), Ticks: uint64(ticks)}.Statement())
 }
 
 func (c *commands) state(s mark.Statement) error { return c.stateAt(c.m.HostNs(), s) }

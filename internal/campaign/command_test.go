@@ -30,18 +30,20 @@ func (f *fake) Wait(ctx context.Context, untilNs int64) error {
 	return ctx.Err()
 }
 
+func (f *fake) Clock(context.Context) (ticks, hostNs int64, err error) { return f.ns, f.ns, nil }
+
 func (f *fake) Run(ctx context.Context, argv []string, n int64, _ bool) (Batch, error) {
 	f.did = append(f.did, fmt.Sprintf("%s x%d", argv[0], n))
 	took, err := time.ParseDuration(argv[len(argv)-1])
 	if err != nil {
 		took = time.Millisecond
 	}
-	b := Batch{FromNs: f.ns}
+	b := Batch{From: f.ns}
 	for range n {
 		f.ns += int64(took)
 		b.Took = append(b.Took, took)
 	}
-	b.ToNs = f.ns
+	b.To = f.ns
 	if argv[0] == f.fail {
 		return b, errors.New("exit status 1")
 	}
@@ -154,7 +156,7 @@ func TestLocal(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	l := Local{Host: meters.NewHost(meters.NewHostClock())}
 	b, err := l.Run(context.Background(), []string{"true"}, 3, false)
-	if err != nil || len(b.Took) != 3 || b.ToNs <= b.FromNs || slices.Min(b.Took) <= 0 {
+	if err != nil || len(b.Took) != 3 || b.To <= b.From || slices.Min(b.Took) <= 0 {
 		t.Errorf("three runs: %+v, %v", b, err)
 	}
 	if b, err = l.Run(context.Background(), []string{"false"}, 3, true); err != nil || len(b.Took) != 3 {

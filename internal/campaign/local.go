@@ -21,6 +21,12 @@ type Local struct {
 	Output *os.File
 }
 
+// Clock reads the host clock: this machine is the host.
+func (l Local) Clock(context.Context) (ticks, hostNs int64, err error) {
+	now := l.HostNs()
+	return now, now, nil
+}
+
 // lastBytes of a program's error output are quoted when it fails.
 const lastBytes = 400
 
@@ -40,8 +46,8 @@ func (l Local) Run(ctx context.Context, argv []string, n int64, ignore bool) (Ba
 		said.Close()
 		os.Remove(said.Name())
 	}()
-	b.FromNs = l.HostNs()
-	last := b.FromNs
+	b.From = l.HostNs()
+	last := b.From
 	for range n {
 		c := exec.CommandContext(ctx, path, argv[1:]...)
 		c.Stdout, c.Stderr = l.Output, said
@@ -49,9 +55,9 @@ func (l Local) Run(ctx context.Context, argv []string, n int64, ignore bool) (Ba
 			c.Stdout = nil // a nil *os.File is no nil io.Writer
 		}
 		err := c.Run()
-		b.ToNs = l.HostNs()
-		b.Took = append(b.Took, time.Duration(b.ToNs-last))
-		last = b.ToNs
+		b.To = l.HostNs()
+		b.Took = append(b.Took, time.Duration(b.To-last))
+		last = b.To
 		if ctx.Err() != nil {
 			return b, ctx.Err()
 		}

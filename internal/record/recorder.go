@@ -55,6 +55,9 @@ type Options struct {
 	HostNs  meters.HostClock
 	Meters  []Meter
 	Sources []Source
+	// Work, if not nil, is what is measured: it begins when the run does, and
+	// the recording ends with it. Its error is that of the recording.
+	Work func(ctx context.Context, to Marks) error
 
 	// For is how long to record, by the host clock from the moment that all
 	// meters send; 0: until something else ends the recording.
@@ -202,6 +205,17 @@ func (r *Recorder) record(ctx context.Context) (Result, error) {
 	}
 	if r.o.For > 0 {
 		defer time.AfterFunc(r.o.For, func() { r.stop(errDone) }).Stop()
+	}
+	if r.o.Work != nil {
+		done := make(chan struct{})
+		defer func() { <-done }()
+		go func() {
+			defer close(done)
+			if err := r.o.Work(ctx, r); err != nil {
+				r.stop(err)
+			}
+			r.stop(errDone)
+		}()
 	}
 	if err := r.write(w); err != nil {
 		return r.broken(w, err)

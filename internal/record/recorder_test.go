@@ -584,3 +584,49 @@ func TestOutputRefused(t *testing.T) {
 	}
 	forbidden.absent()
 }
+
+// A recording with work begins it when all meters send, and ends with it.
+func TestWork(t *testing.T) {
+	failed := errors.New("exit status 1")
+	for _, c := range []struct {
+		what   string
+		end    error
+		after  time.Duration // 0: it is not interrupted
+		reason string
+		want   error
+	}{
+		{"done", nil, 0, record.Done, nil},
+		{"failed", failed, 0, record.Failed, failed},
+		{"interrupted", nil, 4 * time.Second, record.Interrupted, context.Canceled},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			r := newRecording(t, []step{{wait: 2 * time.Second, packets: -1}})
+			r.after = c.after
+			began := int64(0)
+			r.o.Work = func(ctx context.Context, to record.Marks) error {
+				began = r.o.HostNs()
+				select {
+				case <-time.After(5 * time.Second):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				to.Line(run.Line{HostNs: r.o.HostNs(), Source: "exec", Text: []byte("end")})
+				return c.end
+			}
+			res, err := r.run()
+			if !errors.Is(err, c.want) || res.Reason != c.reason {
+				t.Errorf("ended %s, %v", res.Reason, err)
+			}
+			if began < int64(2*time.Second) {
+				t.Errorf("the work began at %d ns", began)
+			}
+			got := r.whole()
+			if lines := got.Counts["line"]; (lines == 1) != (c.after == 0) {
+				t.Errorf("%d lines", lines)
+			}
+			if s := res.Seconds; c.after == 0 && (s < 4.9 || s > 5.2) {
+				t.Errorf("recorded for %g s", s)
+			}
+		})
+	}
+}
