@@ -537,6 +537,32 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// said is a source of lines that knows nothing of runs.
+type said struct{ hostNs *meters.HostClock }
+
+func (said) Name() string { return "tcp" }
+
+func (s said) Watch(ctx context.Context, line func(int64, []byte)) error {
+	line((*s.hostNs)(), []byte("@jm note text=hi"))
+	<-ctx.Done()
+	return nil
+}
+
+func TestLines(t *testing.T) {
+	r := newRecording(t, []step{{packets: -1}})
+	r.o.Sources = []record.Source{record.Lines(said{&r.o.HostNs})}
+	r.o.For = time.Second
+	if _, err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	for rec := range r.whole().Records() {
+		if l := rec.Line; l != nil && l.Source == "tcp" && string(l.Text) == "@jm note text=hi" {
+			return
+		}
+	}
+	t.Error("the line is not in the run")
+}
+
 // Marks that fail end a recording before it has begun, and only then.
 func TestMarksFail(t *testing.T) {
 	early := newRecording(t, []step{{wait: time.Second, packets: -1}})
