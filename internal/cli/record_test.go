@@ -175,7 +175,7 @@ func TestOnlyMeter(t *testing.T) {
 func snapshot() record.Snapshot {
 	m := record.Status{Name: "usb", State: record.Streaming, Volts: 5.1, Amps: 0.0573, Watts: 0.29223, Joules: 3.61, Coulombs: 0.71,
 		RateHz: 100.02, Samples: 1240, Missing: 4, Gaps: 1, Segments: 1, Notice: "it \x1b[31msaid\n this",
-		Info: meters.Info{Model: "FNB58", Serial: "1\a2"}}
+		Info: meters.Info{Model: "FNB58", Serial: "1\a2", Columns: []string{meters.Volts, meters.Amps}}}
 	for i := range m.Trace {
 		m.Trace[i] = math.NaN()
 		if i >= record.TraceSlots-16 {

@@ -37,6 +37,7 @@ type step struct {
 	wait    time.Duration // before the first packet
 	packets int           // -1: for ever
 	every   time.Duration // 40 ms if 0
+	hang    bool          // it then stays silent
 	end     error         // of Stream; nil ends it as if the meter had no more
 	open    error         // it does not open
 	notices []meters.Notice
@@ -116,6 +117,9 @@ func (m *session) Stream(ctx context.Context, emit func(meters.Block) error) err
 		if err := emit(block); err != nil {
 			return err
 		}
+	}
+	if m.s.hang {
+		pause(time.Hour)
 	}
 	return m.s.end
 }
@@ -275,6 +279,32 @@ func TestMeterEnds(t *testing.T) {
 	if rows := segments(r.whole()); !slices.Equal(rows, []int64{40}) {
 		t.Errorf("rows are %v", rows)
 	}
+}
+
+// What a meter sent before it fell silent is on disk within a second.
+func TestSilentMeterIsFlushed(t *testing.T) {
+	r := newRecording(t, []step{{packets: 10, hang: true}})
+	r.o.For = 10 * time.Second
+	r.o.Sources = []record.Source{spy(func() {
+		got, err := run.Open(r.dir)
+		if err != nil || got.Streams[0].Rows != 40 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})}
+	if _, err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spy looks at a recording after two seconds.
+type spy func()
+
+func (spy) Name() string { return "spy" }
+
+func (look spy) Watch(context.Context, record.Marks) error {
+	time.Sleep(2 * time.Second) // virtual
+	look()
+	return nil
 }
 
 // Whenever a person ends a recording, what there is of it is whole.

@@ -80,6 +80,8 @@ func (s sum) mean() float64 { return s.total / float64(s.n) }
 // slot is what was measured in a stretch of host time.
 type slot struct{ volts, amps, watts sum }
 
+func (s slot) filled() bool { return s.volts.n+s.amps.n+s.watts.n > 0 }
+
 // gauge follows what a meter sends. Its methods may be called by several
 // goroutines.
 type gauge struct {
@@ -88,8 +90,9 @@ type gauge struct {
 	index  struct{ volts, amps, watts int }
 	power  []float64 // of the block at hand, W
 
-	slots [TraceSlots]slot // by number, modulo their count
-	last  int64            // number of the newest slot
+	slots   [TraceSlots]slot // by number, modulo their count
+	last    int64            // number of the newest slot
+	everyNs int64            // between the last two blocks, host ns
 
 	segment segmentGauge
 	missing int64 // of earlier segments, as status.Gaps
@@ -165,6 +168,8 @@ func (g *gauge) block(b meters.Block, hostNs int64) {
 		if len(b.TimesNs) > 0 {
 			s.timeNs = b.TimesNs[0]
 		}
+	} else {
+		g.everyNs = hostNs - s.lastNs
 	}
 	s.rows += n
 	s.lastNs = hostNs
@@ -258,18 +263,32 @@ func (g *gauge) read(hostNs int64) Status {
 	if seg := g.segment; seg.lastNs > seg.firstNs {
 		s.RateHz = float64(seg.rows-seg.firstRows+missing) / (float64(seg.lastNs-seg.firstNs) * 1e-9)
 	}
-	newest := hostNs / TraceNs
+	g.show(&s, hostNs/TraceNs)
+	return s
+}
+
+// show fills in means and trace. What a slow meter has measured stands until
+// its next block is overdue.
+func (g *gauge) show(s *Status, newest int64) {
 	g.slot(newest)
-	var mean slot
+	hold := 2 * g.everyNs / TraceNs
+	var second slot
+	held, heldNo := slot{}, newest-TraceSlots-hold
 	for i := range int64(TraceSlots) {
-		part := g.at(newest - i)
-		s.Trace[TraceSlots-1-i] = part.watts.mean()
-		if i < meanSlots {
-			mean.volts.join(part.volts)
-			mean.amps.join(part.amps)
-			mean.watts.join(part.watts)
+		no := newest - TraceSlots + 1 + i
+		part := *g.at(no)
+		switch {
+		case part.filled():
+			held, heldNo = part, no
+		case no-heldNo <= hold:
+			part = held
+		}
+		s.Trace[i] = part.watts.mean()
+		if i >= TraceSlots-meanSlots {
+			second.volts.join(part.volts)
+			second.amps.join(part.amps)
+			second.watts.join(part.watts)
 		}
 	}
-	s.Volts, s.Amps, s.Watts = mean.volts.mean(), mean.amps.mean(), mean.watts.mean()
-	return s
+	s.Volts, s.Amps, s.Watts = second.volts.mean(), second.amps.mean(), second.watts.mean()
 }
