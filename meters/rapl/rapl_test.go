@@ -19,12 +19,16 @@ const rangeUJ = 262143328850 // as processors with a unit of 61 uJ show it
 
 // machine has one package of watts(hostSeconds) integrated by joules, dram with
 // a tenth of it, a core in the package, and the package once more over mmio.
-// Counters stand at startUJ.
+// Counters stand at startUJ and are updated every millisecond.
 func machine(startUJ int64, joules func(hostSeconds float64) float64) *meterstest.Host {
+	return updated(1e6, startUJ, joules)
+}
+
+// updated is a machine whose counters are updated every updateNs.
+func updated(updateNs, startUJ int64, joules func(hostSeconds float64) float64) *meterstest.Host {
 	energy := func(share float64) meterstest.File {
 		return func(hostNs int64) (string, error) {
-			// The counter is updated every millisecond.
-			j := joules(math.Floor(float64(hostNs)/1e6) / 1e3)
+			j := joules(float64(hostNs-hostNs%updateNs) * 1e-9)
 			return fmt.Sprintln((startUJ + int64(share*j*1e6)) % rangeUJ), nil
 		}
 	}
