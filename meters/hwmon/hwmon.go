@@ -68,7 +68,7 @@ type chip struct {
 
 var shuntTraps = []string{
 	"Its current is as wrong as the resistance of the shunt that the kernel was told: 10 mohm unless a device tree says otherwise, while many boards have 100 mohm.",
-	"Its current comes in steps of 1 mA: less than that, and small changes, are not seen.",
+	"Its current comes in steps of 1 mA or more: what is smaller is not seen.",
 	"Swapped wires make the current negative.",
 	"Volts and amps are read one after the other, about a millisecond apart.",
 }
@@ -81,7 +81,10 @@ var chips = []chip{
 	{names: []string{"ina226", "ina230", "ina231"}, volts: "in1_input", everyMs: 18, shunt: true, traps: shuntTraps},
 	// A shunt of 2 mohm is within.
 	{names: []string{"ina260"}, volts: "in1_input", everyMs: 18, traps: shuntTraps[1:]},
-	{names: []string{"ina228", "ina237", "ina238"}, volts: "in1_input", everyMs: 10, shunt: true, traps: shuntTraps},
+	// 16 averages of two conversions of 1.05 ms, and one of temperature (ina238.c,
+	// INA238_ADC_CONFIG_DEFAULT). The kernel does not tell its shunt.
+	{names: []string{"ina228", "ina237", "ina238"}, volts: "in1_input", everyMs: 25, shunt: true, traps: append(shuntTraps,
+		"The kernel does not tell what it takes its shunt for: see the device tree.")},
 	{names: []string{"powerz"}, volts: "in0_input", everyMs: 5, traps: []string{
 		"The kernel rounds to 1 mV and 1 mA; the driver powerz reads the meter itself, and finer.",
 		"The sign of the current is the direction in which it is plugged in.",
@@ -96,9 +99,9 @@ const (
 	celsius  = "temp1_input"     // thousandths of a degree
 )
 
-// defaultShunts are what the kernel takes a shunt for that nobody told it, ohm
-// (ina2xx.c, INA2XX_RSHUNT_DEFAULT; ina238.c: 2.5 mohm).
-var defaultShunts = []float64{0.01, 0.0025}
+// defaultShunt is what the kernel takes a shunt for that nobody told it, ohm
+// (ina2xx.c, INA2XX_RSHUNT_DEFAULT; ina238.c, INA238_RSHUNT_DEFAULT).
+const defaultShunt = 0.01
 
 func list() (models []meters.Model) {
 	for _, c := range chips {
@@ -254,7 +257,7 @@ func (r *reader) choose(settings map[string]string) (told []meters.Notice, err e
 		return nil, err
 	}
 	microohms, err := r.number(resistor)
-	kernel := float64(microohms) * 1e-6
+	kernel := float64(microohms) / 1e6
 	if err != nil || !(kernel >= leastOhms && kernel <= mostOhms) {
 		if given {
 			return nil, fmt.Errorf("shunt=%s cannot be applied: the kernel does not tell what it takes the shunt for (%s)", text, resistor)
@@ -267,12 +270,12 @@ func (r *reader) choose(settings map[string]string) (told []meters.Notice, err e
 		if err != nil || !(ohms >= leastOhms && ohms <= mostOhms) {
 			return nil, fmt.Errorf("shunt=%s is not a resistance such as 100mohm", text)
 		}
-	} else if slices.Contains(defaultShunts, kernel) {
+	} else if kernel == defaultShunt {
 		told = append(told, meters.Notice{Code: ShuntDefault, Warn: true, Text: fmt.Sprintf(
 			"the kernel takes the shunt of the %s for %s, its default: if the board's is another, all currents are wrong by that factor; say shunt=100mohm, or the like, in the meter spec",
 			r.sensor.name, ohmText(kernel))})
 	}
-	text = fmt.Sprintf("current is curr1, in steps of 1 mA, over a shunt of %s", ohmText(ohms))
+	text = fmt.Sprintf("current is curr1, in steps of 1 mA or more, over a shunt of %s", ohmText(ohms))
 	r.per *= ohms / kernel
 	if ohms > 1 {
 		r.amps, r.per = acrossR, 1000*ohms

@@ -104,7 +104,6 @@ func TestShunt(t *testing.T) {
 	}{
 		{0.1, nil, 0.2, "current-from"},
 		{0.01, nil, 0.2, "shunt-default current-from"},
-		{0.0025, nil, 0.2, "shunt-default current-from"},
 		// The kernel was told 10 mohm, the board has 100: a tenth flows.
 		{0.01, map[string]string{"shunt": "100mohm"}, 0.02, "current-from"},
 		{0.1, map[string]string{"shunt": "0.05ohm", "reversed": "yes"}, -0.4, "current-from current-signed"},
