@@ -23,7 +23,9 @@ type Link struct {
 	// AnswerNs is how long an answer may take, host ns.
 	AnswerNs int64
 
-	buf [maxAnswer]byte
+	buf  [maxAnswer]byte
+	n    int // bytes in buf
+	used int // of these, those of the answer before
 }
 
 // Query sends a request and reads until whole says how long the answer is, or
@@ -37,34 +39,45 @@ func (l *Link) Query(ctx context.Context, request []byte, whole func([]byte) (in
 	if err := l.drain(); err != nil {
 		return nil, 0, err
 	}
-	hostNs = l.Port.HostNs()
+	l.n, l.used = 0, 0
 	if err := l.Port.Write(request); err != nil {
-		return nil, hostNs, fmt.Errorf("%w: %w", ErrUnanswered, err)
+		return nil, l.Port.HostNs(), fmt.Errorf("%w: %w", ErrUnanswered, err)
 	}
+	return l.Next(ctx, whole)
+}
+
+// Next reads one more answer, as Query does.
+func (l *Link) Next(ctx context.Context, whole func([]byte) (int, error)) (answer []byte, hostNs int64, err error) {
+	l.n, l.used = copy(l.buf[:], l.buf[l.used:l.n]), 0
+	hostNs = l.Port.HostNs()
 	untilNs := hostNs + l.AnswerNs
-	n := 0
 	for {
+		if l.n > 0 {
+			end, err := whole(l.buf[:l.n])
+			if err == nil && end == 0 && l.n == len(l.buf) {
+				err = errors.New("it does not end")
+			}
+			if err != nil {
+				l.used = l.n
+				return l.buf[:l.n], hostNs, fmt.Errorf("%w: %w", ErrDamaged, err)
+			}
+			if end > 0 {
+				l.used = min(end, l.n)
+				return l.buf[:l.used], hostNs, nil
+			}
+		}
 		var k int
-		k, hostNs, err = l.Port.Read(l.buf[n:], min(untilNs, l.Port.HostNs()+sliceNs))
-		n += k
+		k, hostNs, err = l.Port.Read(l.buf[l.n:], min(untilNs, l.Port.HostNs()+sliceNs))
+		l.n += k
 		switch {
 		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 			return nil, hostNs, err
 		case ctx.Err() != nil:
 			return nil, hostNs, ctx.Err()
 		case err == nil:
-			end, err := whole(l.buf[:n])
-			if err == nil && end == 0 && n == len(l.buf) {
-				err = errors.New("it does not end")
-			}
-			if err != nil {
-				return l.buf[:n], hostNs, fmt.Errorf("%w: %w", ErrDamaged, err)
-			}
-			if end > 0 {
-				return l.buf[:min(end, n)], hostNs, nil
-			}
-		case hostNs >= untilNs && n > 0:
-			return l.buf[:n], hostNs, fmt.Errorf("%w: it ends after %d bytes", ErrDamaged, n)
+		case hostNs >= untilNs && l.n > 0:
+			l.used = l.n
+			return l.buf[:l.n], hostNs, fmt.Errorf("%w: it ends after %d bytes", ErrDamaged, l.n)
 		case hostNs >= untilNs:
 			return nil, hostNs, ErrUnanswered
 		}

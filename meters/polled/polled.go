@@ -33,8 +33,8 @@ type Reading struct {
 
 // Source is what is asked. It is used by one goroutine.
 type Source interface {
-	// Ask asks once, and ends within about a second, or a fifth of one after
-	// ctx has ended. An error that wraps one of the causes below is worth
+	// Ask asks once. It ends within some seconds, and a fifth of one after ctx
+	// has ended. An error that wraps one of the causes below is worth
 	// another try; any other is final.
 	Ask(ctx context.Context) (Reading, error)
 	// HostNs reads the host clock.
