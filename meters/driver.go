@@ -49,6 +49,7 @@ const (
 	Process   Transport = "process" // the output of a program
 	Files     Transport = "files"   // files of this machine's kernel
 	Recording Transport = "run"     // a recorded run
+	Emulation Transport = "bench"   // the virtual bench
 )
 
 // Setting is something that a meter spec may say beside the place.
@@ -84,6 +85,14 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Err.Error() }
 func (p *Problem) Unwrap() error { return p.Err }
+
+// Hint returns what would help against an error; "" where nobody said.
+func Hint(err error) string {
+	if p := (*Problem)(nil); errors.As(err, &p) {
+		return p.Hint
+	}
+	return ""
+}
 
 // Status says what a driver has been tried on.
 type Status string
