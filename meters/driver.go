@@ -151,6 +151,7 @@ const (
 	ImpossibleFirst   = "impossible-first"   // left over from before, left out
 	ImpossibleSamples = "impossible-samples" // beyond the meter's range, NaN
 	Interrupted       = "interrupted"        // the stream stopped and went on
+	LostSamples       = "lost-samples"       // missing by the meter's own count; they are NaN
 )
 
 // SegmentGapNs is the longest interruption within one segment, in host ns:
