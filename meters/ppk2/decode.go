@@ -84,16 +84,14 @@ func (d *decoder) decode(b []byte) int {
 		n, found := find(b[at:])
 		at += n
 		d.skipped += n
-		switch {
-		case found:
-			d.resume(counter(b[at:]))
-		case d.skipped > mostSkipped && d.begun:
+		if d.skipped > mostSkipped && d.begun {
 			d.begun = false
 			d.spikes.reset()
-			return at
-		default:
+		}
+		if !found {
 			return at
 		}
+		d.resume(counter(b[at:]))
 	}
 }
 
