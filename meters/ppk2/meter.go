@@ -79,6 +79,11 @@ func (d *meter) Info() meters.Info { return d.info }
 // seconds, and with the port's error where that is gone.
 func (d *meter) Stream(ctx context.Context, emit func(meters.Block) error) error {
 	d.emit = emit
+	// The meter sends nothing until a program says that it listens. A port
+	// without such a line, or a pseudo terminal, needs nothing.
+	if line, ok := d.port.(interface{ SetDTR(bool) error }); ok {
+		_ = line.SetDTR(true)
+	}
 	err := d.step(opened, d.port.HostNs())
 	for err == nil && ctx.Err() == nil {
 		err = d.turn()
