@@ -2,6 +2,7 @@ package ppk2_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,17 +13,18 @@ import (
 	"github.com/joulemark/joulemark/run"
 )
 
-// loop is a meter that always has samples: one turn of them, again and again,
-// each read a millisecond of them.
+// loop is a meter that always has samples, the same again and again: each read
+// yields a millisecond of them.
 type loop struct {
-	text   []byte // what it says first
-	words  []byte
-	at     int
-	hostNs int64
+	text    []byte // of its calibration
+	words   []byte
+	at      int
+	hostNs  int64
+	command byte // the last one
 }
 
-// newLoop records an emulated meter: turns of 64 words, in 6.4 s of which a
-// load of 500 Hz and a counter of 64 begin anew together.
+// newLoop records an emulated meter for 100 turns of its counter: its load, too,
+// then begins anew.
 func newLoop(b *testing.B) *loop {
 	b.Helper()
 	d := emulated.New(func(s float64) emulated.Reading {
@@ -51,21 +53,27 @@ func newLoop(b *testing.B) *loop {
 }
 
 func (l *loop) Read(b []byte, untilNs int64) (n int, hostNs int64, err error) {
-	if l.text != nil {
-		l.hostNs = max(l.hostNs, untilNs)
-		n = copy(b, l.text)
-		l.text = nil
+	switch l.command {
+	case 0x19:
+		l.command = 0
+		return copy(b, l.text), l.hostNs, nil
+	case 0x06:
+		n = copy(b, l.words[l.at:min(l.at+400, len(l.words))])
+		l.at = (l.at + n) % len(l.words)
+		l.hostNs += int64(n) / 4 * 10_000
 		return n, l.hostNs, nil
 	}
-	n = copy(b, l.words[l.at:min(l.at+400, len(l.words))])
-	l.at = (l.at + n) % len(l.words)
-	l.hostNs += int64(n) / 4 * 10_000
-	return n, l.hostNs, nil
+	l.hostNs = max(l.hostNs, untilNs)
+	return 0, l.hostNs, os.ErrDeadlineExceeded
 }
 
-func (l *loop) Write([]byte) error { return nil }
-func (l *loop) HostNs() int64      { return l.hostNs }
-func (l *loop) Close() error       { return nil }
+func (l *loop) Write(b []byte) error {
+	l.command = b[0]
+	return nil
+}
+
+func (l *loop) HostNs() int64 { return l.hostNs }
+func (l *loop) Close() error  { return nil }
 
 // stream hands over n blocks, and reports how much faster than real time.
 func (l *loop) stream(b *testing.B, emit func(meters.Block) error) {
