@@ -185,6 +185,12 @@ type Port interface {
 // spoken to but sends no samples, or no longer.
 var ErrNoSamples = errors.New("the meter sends no samples")
 
+// ErrUnplugged is the cause of an error of a Port whose meter is gone.
+var ErrUnplugged = errors.New("the meter was unplugged")
+
+// ErrBusy is the cause of an error to open a port that another program has.
+var ErrBusy = errors.New("in use")
+
 // HostClock reads the host clock, ns since the run's start.
 type HostClock func() int64
 
