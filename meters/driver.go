@@ -85,6 +85,14 @@ type Problem struct {
 func (p *Problem) Error() string { return p.Err.Error() }
 func (p *Problem) Unwrap() error { return p.Err }
 
+// Hint returns what would help against an error; "" where nobody said.
+func Hint(err error) string {
+	if p := (*Problem)(nil); errors.As(err, &p) {
+		return p.Hint
+	}
+	return ""
+}
+
 // Status says what a driver has been tried on.
 type Status string
 

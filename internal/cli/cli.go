@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/joulemark/joulemark/meters"
 )
 
 // Exit codes. A failure is never 0.
@@ -91,6 +93,9 @@ func Main(env *Env) int {
 		code = exitInterrupted
 	case errors.As(err, &f):
 		code, hint = f.code, f.hint
+	}
+	if hint == "" {
+		hint = meters.Hint(err)
 	}
 	text := err.Error()
 	if code == exitInterrupted {
@@ -170,7 +175,8 @@ func newRoot(env *Env) *cobra.Command {
 		},
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault)
-	root.AddCommand(demoVerb(env), importVerb(env), checkVerb(env), analyzeVerb(env), windowsVerb(env), virtualVerb(env), plotVerb(env), versionVerb(env),
+	l := newLab()
+	root.AddCommand(demoVerb(env), metersVerb(env, l), doctorVerb(env, l), importVerb(env), checkVerb(env), analyzeVerb(env), windowsVerb(env), virtualVerb(env), plotVerb(env), versionVerb(env),
 		&cobra.Command{Use: "exit", Short: "exit codes", Long: exitHelp})
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{code: exitUsage, err: err} })
 	for _, c := range root.Commands() {
