@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/meters/fnirsi"
+	"github.com/joulemark/joulemark/meters/hidraw"
 )
 
 // newLab lists the drivers, in the order of the documentation, and the ways to
@@ -13,6 +14,11 @@ func newLab() lab {
 		drivers: []meters.Driver{
 			fnirsi.Driver,
 		},
-		ways: []way{},
+		ways: []way{
+			{transport: meters.HID, missing: hidraw.Missing, find: hidraw.Find,
+				open: func(path string, _ meters.Driver, clock meters.HostClock) (meters.Port, error) {
+					return hidraw.Open(path, clock)
+				}},
+		},
 	}
 }

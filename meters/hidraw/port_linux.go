@@ -17,6 +17,9 @@ import (
 	"github.com/joulemark/joulemark/meters"
 )
 
+// Missing says why this program cannot use hidraw; it can.
+const Missing = ""
+
 // writeNs is how long Write waits. The kernel gives a device five seconds
 // (USB_CTRL_SET_TIMEOUT in usbhid_output_report), and cannot be told to give it
 // less.
