@@ -49,6 +49,7 @@ const (
 	Process   Transport = "process" // the output of a program
 	Files     Transport = "files"   // files of this machine's kernel
 	Recording Transport = "run"     // a recorded run
+	Emulation Transport = "bench"   // the virtual bench
 )
 
 // Setting is something that a meter spec may say beside the place.

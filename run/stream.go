@@ -119,6 +119,9 @@ func (s *Stream) firstFile() (*os.File, error) {
 	return nil, fmt.Errorf("stream %s has more than %d segments", s.info.Stream, MaxSegments)
 }
 
+// Segment is the number of the segment, from 1.
+func (s *Stream) Segment() int { return s.segment }
+
 // Write appends a block to the pending batch and, where the batch is full or
 // half a second old by the blocks' own times, puts it on disk. A block that
 // does not fit the meter's Info is refused as a whole.

@@ -43,7 +43,8 @@ type Env struct {
 
 // System returns the environment of this process.
 func System() *Env {
-	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	info, err := os.Stderr.Stat()
 	return &Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -111,10 +112,14 @@ func Main(env *Env) int {
 	return code
 }
 
-// graceSeconds is how long an interrupted verb may take to leave things in
-// order. A verb that only reads has nothing to leave, and is not waited for any
-// longer.
-const graceSeconds = 3
+// How long an interrupted verb may take to leave things in order. A verb that
+// only reads has nothing to leave, and is not waited for any longer; one that
+// leaves a meter says so by an annotation.
+const (
+	grace      = 3 * time.Second
+	meterGrace = 15 * time.Second
+	leaves     = "leaves" // annotation of a verb
+)
 
 // execute runs the verb until it ends or is interrupted.
 func execute(root *cobra.Command, env *Env) (*cobra.Command, error) {
@@ -132,13 +137,17 @@ func execute(root *cobra.Command, env *Env) (*cobra.Command, error) {
 		return e.command, e.err
 	case <-env.Interrupt.Done():
 	}
+	wait := grace
+	if c, _, err := root.Find(env.Args); err == nil && c.Annotations[leaves] != "" {
+		wait = meterGrace
+	}
 	select {
 	case e := <-done:
 		if e.err == nil {
 			return e.command, context.Canceled
 		}
 		return e.command, e.err
-	case <-time.After(graceSeconds * time.Second):
+	case <-time.After(wait):
 		return root, context.Canceled
 	}
 }
@@ -176,7 +185,7 @@ func newRoot(env *Env) *cobra.Command {
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault)
 	l := newLab()
-	root.AddCommand(demoVerb(env), metersVerb(env, l), doctorVerb(env, l), importVerb(env), checkVerb(env), analyzeVerb(env), windowsVerb(env), virtualVerb(env), plotVerb(env), versionVerb(env),
+	root.AddCommand(demoVerb(env), metersVerb(env, l), doctorVerb(env, l), recordVerb(env, l), importVerb(env), checkVerb(env), analyzeVerb(env), windowsVerb(env), virtualVerb(env), plotVerb(env), versionVerb(env),
 		&cobra.Command{Use: "exit", Short: "exit codes", Long: exitHelp})
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{code: exitUsage, err: err} })
 	for _, c := range root.Commands() {

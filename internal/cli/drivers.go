@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/joulemark/joulemark/bench"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/meters/fnirsi"
 	"github.com/joulemark/joulemark/meters/hidraw"
@@ -14,6 +15,7 @@ func newLab() lab {
 		host: meters.NewHost,
 		drivers: []meters.Driver{
 			fnirsi.Driver,
+			bench.Driver,
 		},
 		ways: []way{
 			{transport: meters.HID, missing: hidraw.Missing, find: hidraw.Find,
