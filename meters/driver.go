@@ -222,11 +222,11 @@ type Host interface {
 }
 
 // NewHost returns this machine.
-func NewHost(clock HostClock) Host { return host{os.DirFS("/"), clock} }
+func NewHost(clock HostClock) Host { return host{os.DirFS("/").(fs.ReadLinkFS), clock} }
 
 type host struct {
-	fs.FS
-	clock HostClock
+	fs.ReadLinkFS // places in sysfs are links
+	clock         HostClock
 }
 
 func (h host) HostNs() int64 { return h.clock() }
