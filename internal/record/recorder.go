@@ -94,7 +94,10 @@ const (
 	queueBytes = 128 << 20
 	patience   = 30 * time.Second // for the first samples of all meters; meters that update every half minute are the slowest
 	retryEvery = time.Second
-	flushEvery = 500 * time.Millisecond
+	// writeEvery is how long a few bytes may wait for the writer: each time it
+	// wakes costs a slow meter more than what it writes.
+	writeEvery = 100 * time.Millisecond
+	flushEvery = 5 // of these times
 )
 
 // MeterError says that a meter or mark source cannot be used, or no longer.
@@ -317,27 +320,39 @@ func (r *Recorder) create() (*run.Writer, error) {
 
 // write writes what comes until it ends or the disk fails.
 func (r *Recorder) write(w *run.Writer) error {
-	flush := time.NewTicker(flushEvery)
-	defer flush.Stop()
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
 	var items []item
-	for ended := false; !ended; {
+	for ticks, ended := 0, false; !ended; {
 		select {
 		case <-r.queue.wake:
-			items, ended = r.queue.take(items)
-			for k, i := range items {
-				err := i.write(w)
-				r.queue.done(i)
-				items[k] = item{}
-				if err != nil {
-					return err
-				}
+		case <-tick.C:
+			ticks++
+		}
+		items, ended = r.queue.take(items)
+		for k, i := range items {
+			err := i.write(w)
+			r.queue.done(i)
+			items[k] = item{}
+			if err != nil {
+				return err
 			}
-		case <-flush.C:
-			for _, in := range r.inputs {
-				if err := in.to.flushSilent(); err != nil {
-					return err
-				}
+		}
+		if ticks == flushEvery {
+			ticks = 0
+			if err := r.flushSilent(); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+// flushSilent puts on disk what is pending of meters that have fallen silent.
+func (r *Recorder) flushSilent() error {
+	for _, in := range r.inputs {
+		if err := in.to.flushSilent(); err != nil {
+			return err
 		}
 	}
 	return nil
