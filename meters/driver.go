@@ -152,6 +152,7 @@ const (
 	ImpossibleFirst   = "impossible-first"   // left over from before, left out
 	ImpossibleSamples = "impossible-samples" // beyond the meter's range, NaN
 	Interrupted       = "interrupted"        // the stream stopped and went on
+	LostSamples       = "lost-samples"       // missing by the meter's own count; they are NaN
 )
 
 // SegmentGapNs is the longest interruption within one segment, in host ns:
@@ -221,7 +222,12 @@ type Host interface {
 }
 
 // NewHost returns this machine.
-func NewHost(clock HostClock) Host { return host{os.DirFS("/").(fs.ReadLinkFS), clock} }
+func NewHost(clock HostClock) Host { return NewHostAt("/", clock) }
+
+// NewHostAt returns this machine with its files below another folder than /.
+func NewHostAt(root string, clock HostClock) Host {
+	return host{os.DirFS(root).(fs.ReadLinkFS), clock}
+}
 
 type host struct {
 	fs.ReadLinkFS // places in sysfs are links

@@ -127,6 +127,10 @@ func execute(root *cobra.Command, env *Env) (*cobra.Command, error) {
 		command *cobra.Command
 		err     error
 	}
+	wait := grace
+	if c, _, err := root.Find(env.Args); err == nil && c.Annotations[leaves] != "" {
+		wait = meterGrace
+	}
 	done := make(chan ended, 1)
 	go func() {
 		c, err := root.ExecuteContextC(env.Interrupt)
@@ -136,10 +140,6 @@ func execute(root *cobra.Command, env *Env) (*cobra.Command, error) {
 	case e := <-done:
 		return e.command, e.err
 	case <-env.Interrupt.Done():
-	}
-	wait := grace
-	if c, _, err := root.Find(env.Args); err == nil && c.Annotations[leaves] != "" {
-		wait = meterGrace
 	}
 	select {
 	case e := <-done:
@@ -185,7 +185,7 @@ func newRoot(env *Env) *cobra.Command {
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault)
 	l := newLab()
-	root.AddCommand(demoVerb(env), metersVerb(env, l), doctorVerb(env, l), recordVerb(env, l), importVerb(env), checkVerb(env), analyzeVerb(env), windowsVerb(env), virtualVerb(env), plotVerb(env), versionVerb(env),
+	root.AddCommand(demoVerb(env), metersVerb(env, l), doctorVerb(env, l), recordVerb(env, l), execVerb(env, l), importVerb(env), checkVerb(env), analyzeVerb(env), windowsVerb(env), virtualVerb(env), plotVerb(env), versionVerb(env),
 		&cobra.Command{Use: "exit", Short: "exit codes", Long: exitHelp})
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{code: exitUsage, err: err} })
 	for _, c := range root.Commands() {

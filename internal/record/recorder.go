@@ -38,6 +38,23 @@ type Source interface {
 	Watch(ctx context.Context, to Marks) error
 }
 
+// LineWatcher is a source of lines that knows nothing of runs.
+type LineWatcher interface {
+	Name() string
+	Watch(ctx context.Context, line func(hostNs int64, text []byte)) error
+}
+
+// Lines makes a Source of it.
+func Lines(w LineWatcher) Source { return lineSource{w} }
+
+type lineSource struct{ LineWatcher }
+
+func (s lineSource) Watch(ctx context.Context, to Marks) error {
+	return s.LineWatcher.Watch(ctx, func(hostNs int64, text []byte) {
+		to.Line(run.Line{HostNs: hostNs, Source: s.Name(), Text: text})
+	})
+}
+
 // Listener is a meter that hears its target, too, as a simulated one does.
 type Listener interface {
 	meters.Meter
@@ -55,6 +72,9 @@ type Options struct {
 	HostNs  meters.HostClock
 	Meters  []Meter
 	Sources []Source
+	// Work, if not nil, is what is measured: it begins when the run does, and
+	// the recording ends with it. Its error is that of the recording.
+	Work func(ctx context.Context, to Marks) error
 
 	// For is how long to record, by the host clock from the moment that all
 	// meters send; 0: until something else ends the recording.
@@ -202,6 +222,17 @@ func (r *Recorder) record(ctx context.Context) (Result, error) {
 	}
 	if r.o.For > 0 {
 		defer time.AfterFunc(r.o.For, func() { r.stop(errDone) }).Stop()
+	}
+	if r.o.Work != nil {
+		done := make(chan struct{})
+		defer func() { <-done }()
+		go func() {
+			defer close(done)
+			if err := r.o.Work(ctx, r); err != nil {
+				r.stop(err)
+			}
+			r.stop(errDone)
+		}()
 	}
 	if err := r.write(w); err != nil {
 		return r.broken(w, err)

@@ -37,6 +37,7 @@ type step struct {
 	wait    time.Duration // before the first packet
 	packets int           // -1: for ever
 	every   time.Duration // 40 ms if 0
+	hang    bool          // it then stays silent
 	end     error         // of Stream; nil ends it as if the meter had no more
 	open    error         // it does not open
 	notices []meters.Notice
@@ -116,6 +117,9 @@ func (m *session) Stream(ctx context.Context, emit func(meters.Block) error) err
 		if err := emit(block); err != nil {
 			return err
 		}
+	}
+	if m.s.hang {
+		pause(time.Hour)
 	}
 	return m.s.end
 }
@@ -275,6 +279,32 @@ func TestMeterEnds(t *testing.T) {
 	if rows := segments(r.whole()); !slices.Equal(rows, []int64{40}) {
 		t.Errorf("rows are %v", rows)
 	}
+}
+
+// What a meter sent before it fell silent is on disk within a second.
+func TestSilentMeterIsFlushed(t *testing.T) {
+	r := newRecording(t, []step{{packets: 10, hang: true}})
+	r.o.For = 10 * time.Second
+	r.o.Sources = []record.Source{spy(func() {
+		got, err := run.Open(r.dir)
+		if err != nil || got.Streams[0].Rows != 40 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})}
+	if _, err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spy looks at a recording after two seconds.
+type spy func()
+
+func (spy) Name() string { return "spy" }
+
+func (look spy) Watch(context.Context, record.Marks) error {
+	time.Sleep(2 * time.Second) // virtual
+	look()
+	return nil
 }
 
 // Whenever a person ends a recording, what there is of it is whole.
@@ -537,6 +567,32 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// said is a source of lines that knows nothing of runs.
+type said struct{ hostNs *meters.HostClock }
+
+func (said) Name() string { return "tcp" }
+
+func (s said) Watch(ctx context.Context, line func(int64, []byte)) error {
+	line((*s.hostNs)(), []byte("@jm note text=hi"))
+	<-ctx.Done()
+	return nil
+}
+
+func TestLines(t *testing.T) {
+	r := newRecording(t, []step{{packets: -1}})
+	r.o.Sources = []record.Source{record.Lines(said{&r.o.HostNs})}
+	r.o.For = time.Second
+	if _, err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	for rec := range r.whole().Records() {
+		if l := rec.Line; l != nil && l.Source == "tcp" && string(l.Text) == "@jm note text=hi" {
+			return
+		}
+	}
+	t.Error("the line is not in the run")
+}
+
 // Marks that fail end a recording before it has begun, and only then.
 func TestMarksFail(t *testing.T) {
 	early := newRecording(t, []step{{wait: time.Second, packets: -1}})
@@ -583,4 +639,50 @@ func TestOutputRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	forbidden.absent()
+}
+
+// A recording with work begins it when all meters send, and ends with it.
+func TestWork(t *testing.T) {
+	failed := errors.New("exit status 1")
+	for _, c := range []struct {
+		what   string
+		end    error
+		after  time.Duration // 0: it is not interrupted
+		reason string
+		want   error
+	}{
+		{"done", nil, 0, record.Done, nil},
+		{"failed", failed, 0, record.Failed, failed},
+		{"interrupted", nil, 4 * time.Second, record.Interrupted, context.Canceled},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			r := newRecording(t, []step{{wait: 2 * time.Second, packets: -1}})
+			r.after = c.after
+			began := int64(0)
+			r.o.Work = func(ctx context.Context, to record.Marks) error {
+				began = r.o.HostNs()
+				select {
+				case <-time.After(5 * time.Second):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				to.Line(run.Line{HostNs: r.o.HostNs(), Source: "exec", Text: []byte("end")})
+				return c.end
+			}
+			res, err := r.run()
+			if !errors.Is(err, c.want) || res.Reason != c.reason {
+				t.Errorf("ended %s, %v", res.Reason, err)
+			}
+			if began < int64(2*time.Second) {
+				t.Errorf("the work began at %d ns", began)
+			}
+			got := r.whole()
+			if lines := got.Counts["line"]; (lines == 1) != (c.after == 0) {
+				t.Errorf("%d lines", lines)
+			}
+			if s := res.Seconds; c.after == 0 && (s < 4.9 || s > 5.2) {
+				t.Errorf("recorded for %g s", s)
+			}
+		})
+	}
 }
