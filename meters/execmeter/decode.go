@@ -26,8 +26,6 @@ const (
 
 	// mostSeconds is beyond every recording.
 	mostSeconds = 1e9
-	// mostIndex is what float64 still counts.
-	mostIndex = 1 << 53
 )
 
 // decoder turns packets into samples. It is pure.
@@ -70,11 +68,11 @@ func (d *decoder) packet(b []byte) (n int, missing int64, err error) {
 	for {
 		i := bytes.IndexByte(b[n:], '\n')
 		if i < 0 {
+			clear(d.lists) // nothing to add
 			if len(b)-n > mostPacket {
-				err = fmt.Errorf("a line of more than %d bytes", mostPacket)
+				return n, 0, fmt.Errorf("a line of more than %d bytes", mostPacket)
 			}
-			d.clear()
-			return n, 0, err
+			return n, 0, nil
 		}
 		line := b[n : n+i]
 		n += i + 1
@@ -91,12 +89,6 @@ func (d *decoder) packet(b []byte) (n int, missing int64, err error) {
 	}
 }
 
-// clear leaves no packet at hand.
-func (d *decoder) clear() {
-	clear(d.frame)
-	clear(d.lists)
-}
-
 func (d *decoder) nextFrame(b []byte) (n int, missing int64, err error) {
 	if len(b) < lengthBytes {
 		return 0, 0, nil
@@ -110,7 +102,10 @@ func (d *decoder) nextFrame(b []byte) (n int, missing int64, err error) {
 		return 0, 0, nil
 	}
 	index := binary.LittleEndian.Uint64(b[lengthBytes:])
-	if index > mostIndex || int64(index) < d.index {
+	if float64(index) > mostSeconds*d.rateHz {
+		return 0, 0, fmt.Errorf("a frame that begins with sample %d, beyond %g s", index, mostSeconds)
+	}
+	if int64(index) < d.index {
 		return 0, 0, fmt.Errorf("a frame that begins with sample %d: the next one is %d", index, d.index)
 	}
 	values := b[lengthBytes+indexBytes : lengthBytes+length]

@@ -184,8 +184,14 @@ func (d *meter) packets() error {
 // miss makes n samples unknown, or begins anew after them if they are too many.
 func (d *meter) miss(n int64) error {
 	gapNs := int64(float64(n) / d.info.RateHz * 1e9)
-	if gapNs <= meters.SegmentGapNs && n < mostRows {
+	if gapNs <= meters.SegmentGapNs {
 		d.lost += n
+		for ; n > mostRows; n -= mostRows {
+			d.decoder.missing(mostRows)
+			if err := d.flush(); err != nil {
+				return err
+			}
+		}
 		d.decoder.missing(int(n))
 		return nil
 	}
@@ -193,7 +199,7 @@ func (d *meter) miss(n int64) error {
 		return err
 	}
 	d.decoder.skip(n)
-	d.tell(meters.Notice{HostNs: d.arrived, Code: meters.Interrupted, Count: 1, Warn: true, GapNs: max(gapNs, meters.SegmentGapNs+1),
+	d.tell(meters.Notice{HostNs: d.arrived, Code: meters.Interrupted, Count: 1, Warn: true, GapNs: gapNs,
 		Text: fmt.Sprintf("the program left out %d samples, %.3g s", n, float64(gapNs)/1e9)})
 	return nil
 }

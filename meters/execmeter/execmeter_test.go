@@ -19,13 +19,17 @@ import (
 
 // header is a first line with further members.
 func header(members string) string {
+	all := []string{`"schema":"joulemark.exec-meter/1"`}
 	if !strings.Contains(members, `"columns"`) {
-		members = `"columns":["volts","amps"],` + members
+		all = append(all, `"columns":["volts","amps"]`)
 	}
 	if !strings.Contains(members, `"rate_hz"`) {
-		members += `,"rate_hz":100`
+		all = append(all, `"rate_hz":100`)
 	}
-	return `{"schema":"joulemark.exec-meter/1",` + strings.Trim(members, ",") + "}\n"
+	if members != "" {
+		all = append(all, members)
+	}
+	return "{" + strings.Join(all, ",") + "}\n"
 }
 
 // frame makes a binary frame of columns.
@@ -135,7 +139,7 @@ func TestStream(t *testing.T) {
 		{"half a sample is no jump", header("") + one("0", "1") + one("0.0149", "2") + one("0.0151", "3"), io.EOF, "", "[1 2 3]"},
 		{"a long jump", header("") + one("0", "1") + one("3", "2"), io.EOF, "", "[1] interrupted*1+2.99s [2]"},
 		{"binary", header(`"framing":"binary"`) + frame(9, []float32{5}, []float32{1}) + frame(12, []float32{5}, []float32{2}), io.EOF, "", "[1 NaN NaN 2] lost-samples*2"},
-		{"binary, a long jump", header(`"framing":"binary"`) + frame(0, []float32{5}, []float32{1}) + frame(1<<40, []float32{5}, []float32{2}), io.EOF, "", "[1] interrupted*1+1.1e+10s [2]"},
+		{"binary, a long jump", header(`"framing":"binary"`) + frame(0, []float32{5}, []float32{1}) + frame(1<<30, []float32{5}, []float32{2}), io.EOF, "", "[1] interrupted*1+1.07e+07s [2]"},
 		{"infinity", header(`"framing":"binary"`) + frame(0, []float32{5, 5}, []float32{1, float32(math.Inf(1))}), io.EOF, "", "[1 NaN]"},
 		{"no rate", header(`"rate_hz":0`) + one("1", "1") + one("1.5", "2"), io.EOF, "", "[1 2]@[0 500000000]"},
 		{"not understood", header("") + one("0", "1") + "DEBUG\n" + one("0.01", "2") + `{"volts":[5],"amps":[1e39]}` + "\n" + `{"volts":[5]}` + "\n", io.EOF, "", "[1 2] bad-packets*3"},
@@ -146,6 +150,7 @@ func TestStream(t *testing.T) {
 		{"time goes back", header("") + one("0", "1") + one("0", "2"), io.EOF, "", "[1] error: stream exec meter: t_s goes back, to 0 s: sample 1 is due"},
 		{"time goes back without a rate", header(`"rate_hz":0`) + one("1", "1") + one("0.5", "2"), io.EOF, "", "[1]@[0] error: stream exec meter: t_s goes back, to 0.5 s"},
 		{"the index goes back", header(`"framing":"binary"`) + frame(1, []float32{5}, []float32{1}) + frame(1, []float32{5}, []float32{1}), io.EOF, "", "[1] error: stream exec meter: a frame that begins with sample 1: the next one is 2"},
+		{"an impossible index", header(`"framing":"binary"`) + frame(1<<50, []float32{5}, []float32{1}), io.EOF, "", "error: stream exec meter: a frame that begins with sample 1125899906842624, beyond 1e+09 s"},
 		{"an empty frame", header(`"framing":"binary"`) + frame(0), io.EOF, "", "error: stream exec meter: a frame of 8 bytes: want 8 and a multiple of 8, at most 16777216"},
 		{"half a row", header(`"framing":"binary"`) + frame(0, []float32{5}), io.EOF, "", "error: stream exec meter: a frame of 12 bytes: want 8 and a multiple of 8, at most 16777216"},
 		{"a huge frame", header(`"framing":"binary"`) + "\xff\xff\xff\xff", io.EOF, "", "error: stream exec meter: a frame of 4294967295 bytes: want 8 and a multiple of 8, at most 16777216"},
