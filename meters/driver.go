@@ -222,7 +222,12 @@ type Host interface {
 }
 
 // NewHost returns this machine.
-func NewHost(clock HostClock) Host { return host{os.DirFS("/").(fs.ReadLinkFS), clock} }
+func NewHost(clock HostClock) Host { return NewHostAt("/", clock) }
+
+// NewHostAt returns this machine with its files below another folder than /.
+func NewHostAt(root string, clock HostClock) Host {
+	return host{os.DirFS(root).(fs.ReadLinkFS), clock}
+}
 
 type host struct {
 	fs.ReadLinkFS // places in sysfs are links

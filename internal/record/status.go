@@ -55,27 +55,20 @@ type Status struct {
 	Trace [TraceSlots]float64
 }
 
-// sum adds up what is no NaN.
+// sum adds up what is no NaN, with the time that it stands for.
 type sum struct {
-	total float64
-	n     int64
-}
-
-func (s *sum) add(values []float64) {
-	for _, v := range values {
-		if v == v {
-			s.total += v
-			s.n++
-		}
-	}
+	total   float64 // value x s
+	seconds float64
+	n       int64
 }
 
 func (s *sum) join(t sum) {
 	s.total += t.total
+	s.seconds += t.seconds
 	s.n += t.n
 }
 
-func (s sum) mean() float64 { return s.total / float64(s.n) }
+func (s sum) mean() float64 { return s.total / s.seconds }
 
 // slot is what was measured in a stretch of host time.
 type slot struct{ volts, amps, watts sum }
@@ -104,7 +97,13 @@ type segmentGauge struct {
 	rows            int64
 	firstRows       int64 // those of the first block
 	firstNs, lastNs int64 // arrivals, host ns
-	timeNs          int64 // of the last sample, where samples have times
+	// Where samples have times: that of the last one, and its values, which
+	// stand until the next.
+	timeNs int64
+	held   [3]struct {
+		value float64
+		known bool
+	}
 }
 
 func newGauge(name string) *gauge {
@@ -165,9 +164,6 @@ func (g *gauge) block(b meters.Block, hostNs int64) {
 	s := &g.segment
 	if s.rows == 0 {
 		s.firstRows, s.firstNs = n, hostNs
-		if len(b.TimesNs) > 0 {
-			s.timeNs = b.TimesNs[0]
-		}
 	} else {
 		g.everyNs = hostNs - s.lastNs
 	}
@@ -208,37 +204,48 @@ func (g *gauge) measure(b meters.Block, to *slot) {
 		}
 		watts = g.power
 	}
-	to.volts.add(volts)
-	to.amps.add(amps)
-	var power sum
-	power.add(watts)
+	power := g.sum(2, watts, b.TimesNs)
+	current := g.sum(1, amps, b.TimesNs)
+	to.volts.join(g.sum(0, volts, b.TimesNs))
+	to.amps.join(current)
 	to.watts.join(power)
-	if watts != nil {
-		g.status.Unknown += int64(len(watts)) - power.n
+	for _, v := range watts {
+		if v != v {
+			g.status.Unknown++
+		}
 	}
-	g.status.Joules += g.integral(watts, b.TimesNs)
-	g.status.Coulombs += g.integral(amps, b.TimesNs)
+	g.status.Joules += power.total
+	g.status.Coulombs += current.total
 	if n := len(b.TimesNs); n > 0 {
 		g.segment.timeNs = b.TimesNs[n-1]
 	}
 }
 
-// integral is the sum of values times their periods; a sample with a time of
-// its own lasts from the one before.
-func (g *gauge) integral(values []float64, timesNs []int64) float64 {
+// sum sums a quantity over the time that its values stand for: the period of
+// the rate, or, where samples have times of their own, until the next one. The
+// last of those is added when that comes.
+func (g *gauge) sum(quantity int, values []float64, timesNs []int64) sum {
+	var s sum
 	if rateHz := g.status.Info.RateHz; rateHz > 0 {
-		var s sum
-		s.add(values)
-		return s.total / rateHz
-	}
-	total, before := 0.0, g.segment.timeNs
-	for i, v := range values {
-		if v == v {
-			total += v * float64(timesNs[i]-before) * 1e-9
+		for _, v := range values {
+			if v == v {
+				s.total += v
+				s.n++
+			}
 		}
-		before = timesNs[i]
+		s.total /= rateHz
+		s.seconds = float64(s.n) / rateHz
+		return s
 	}
-	return total
+	at := g.segment.timeNs
+	held := &g.segment.held[quantity]
+	for i, v := range values {
+		if seconds := float64(timesNs[i]-at) * 1e-9; held.known && held.value == held.value {
+			s.join(sum{held.value * seconds, seconds, 1})
+		}
+		held.value, held.known, at = v, true, timesNs[i]
+	}
+	return s
 }
 
 // change sets what else is known.

@@ -21,14 +21,14 @@ func TestGaugeOfUnevenSamples(t *testing.T) {
 		ns := int64(c.atSeconds * second)
 		g.block(meters.Block{ArrivalNs: ns, Values: [][]float64{{c.watts}}, TimesNs: []int64{ns}}, ns)
 		if i == 2 {
-			// It is due again after two seconds: 4 W stand until then.
-			if s := g.read(ns + second); s.Watts != 4 {
+			// It is due again after two seconds: what is known stands until then.
+			if s := g.read(ns + second); s.Watts != 2 {
 				t.Errorf("a second after its sample the meter shows %g W", s.Watts)
 			}
 		}
 	}
 	s := g.read(5 * second)
-	if s.Joules != 2*1+4*2+1*1 || s.Samples != 5 || s.Unknown != 1 || !math.IsNaN(s.Volts) || s.Coulombs != 0 {
+	if s.Joules != 7*1+2*2+4*1 || s.Samples != 5 || s.Unknown != 1 || !math.IsNaN(s.Volts) || s.Coulombs != 0 {
 		t.Errorf("status is %+v", s)
 	}
 	if s := g.read(30 * second); !math.IsNaN(s.Watts) {
