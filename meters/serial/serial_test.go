@@ -4,6 +4,7 @@ package serial
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -107,7 +108,7 @@ func TestBusy(t *testing.T) {
 	_, path := device(t)
 	p := open(t, path)
 	_, err := Open(path, 115200, meters.NewHostClock())
-	if !errors.Is(err, meters.ErrBusy) || meters.Hint(err) == "" || !strings.Contains(err.Error(), " by PID ") {
+	if !errors.Is(err, meters.ErrBusy) || meters.Hint(err) == "" || !strings.Contains(err.Error(), fmt.Sprintf("(process %d)", os.Getpid())) {
 		t.Errorf("error %v (%s)", err, meters.Hint(err))
 	}
 	p.Close()
