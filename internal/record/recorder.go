@@ -149,7 +149,6 @@ type Recorder struct {
 
 	beganNs, endedNs    atomic.Int64 // host ns; -1: not yet
 	lines, edges, spilt atomic.Int64 // marks; those that were not recorded
-
 }
 
 // New makes a recorder. It fails if the options make no sense.
@@ -387,16 +386,17 @@ func (r *Recorder) close(ctx context.Context, w *run.Writer) (Result, error) {
 	return r.result(reason), cause
 }
 
-// broken ends a recording whose disk has failed: what was written stays, if it
-// holds samples.
+// broken ends a recording that the disk, or the run, does not take: what was
+// written stays, if it holds samples.
 func (r *Recorder) broken(w *run.Writer, err error) (Result, error) {
 	r.endedNs.CompareAndSwap(-1, r.o.HostNs())
 	r.stop(err)
 	r.drain()
-	w.Close(Failed, r.o.HostNs()) // fails again, but closes the files
-	if old, e := run.Open(r.o.Dir); e == nil && !slices.ContainsFunc(old.Streams, func(s run.StreamInfo) bool { return s.Rows > 0 }) {
+	old, unread := run.Open(r.o.Dir)
+	if unread == nil && !slices.ContainsFunc(old.Streams, func(s run.StreamInfo) bool { return s.Rows > 0 }) {
 		return Result{Reason: Failed, Snapshot: r.Snapshot()}, errors.Join(err, w.Abandon())
 	}
+	w.Close(Failed, r.o.HostNs()) // a disk that is full fails again, but the files are closed
 	return r.result(Failed), err
 }
 
