@@ -6,6 +6,9 @@
 //	ok NAME: DETAIL
 //	FAIL NAME: DETAIL
 //	end
+//
+// As ppk2 NODE FILE it is a PPK2 behind a serial function, and writes what it
+// sent to a file when it is terminated.
 package main
 
 import (
@@ -21,6 +24,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == "ppk2" {
+		if err := servePPK2(os.Args[2], os.Args[3]); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
 	out, err := boot()
 	if err != nil {
 		fmt.Println("FAIL boot:", err)
