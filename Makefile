@@ -22,7 +22,7 @@ ifeq ($(LIBUSB),yes)
 endif
 
 test-usb: ## meters on the USB of a kernel in qemu: some minutes, needs qemu-system-x86 and cpio
-	$(GO) test ./bench/usb -count=1 -v -timeout 15m -args -usb
+	$(GO) test ./bench/usb -count=1 -v -timeout 20m -args -usb
 
 build: ## the program, as bin/joulemark
 ifeq ($(LIBUSB),yes)

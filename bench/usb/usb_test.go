@@ -29,7 +29,7 @@ var modules = []string{"usb-common", "usbcore", "hid", "usbhid", "hid-generic", 
 const (
 	memory  = "1024" // MiB
 	console = "console.log"
-	limit   = 9 * time.Minute // of the machine's life
+	limit   = 14 * time.Minute // of the machine's life; alone on two cores it takes four
 )
 
 func TestUSB(t *testing.T) {

@@ -59,7 +59,10 @@ func servePPK2(node, log string) error {
 	return os.WriteFile(log, b, 0o644)
 }
 
-const ppk2Hz = 100_000
+const (
+	ppk2Hz      = 100_000
+	ppk2Seconds = 10 // of the recording
+)
 
 // overACM is a PPK2 behind a serial function.
 var overACM = way{name: "acm", program: "/bin/joulemark", identity: identity{0x1915, 0xc00a, "PPK2"},
@@ -81,8 +84,7 @@ func (g *gadget) insideACM() (string, error) {
 	return "/dev/ttyGS" + strings.TrimSpace(string(number)), err
 }
 
-// streamed: 100,000 samples a second for twenty seconds, each of them in the
-// run.
+// streamed: each of 100,000 samples a second is in the run.
 func streamed(l *lab) (string, error) {
 	node, err := l.gadget.insideACM()
 	if err != nil {
@@ -94,11 +96,11 @@ func streamed(l *lab) (string, error) {
 	if err := l.meter.await("the meter is there", func() bool { return strings.Contains(l.meter.said(), "serving") }); err != nil {
 		return "", err
 	}
-	p, err := l.record("run", 0, 20)
+	p, err := l.record("run", 0, ppk2Seconds)
 	if err != nil {
 		return "", err
 	}
-	if err := p.end(20*time.Second+limit, 0); err != nil {
+	if err := p.end(ppk2Seconds*time.Second+limit, 0); err != nil {
 		return "", err
 	}
 	l.meter.signal(syscall.SIGTERM)
@@ -119,7 +121,7 @@ func streamed(l *lab) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if t.Lost > 0 || jumps > 0 || r.unknown > 0 || len(r.segments) != 1 || r.samples < 19*ppk2Hz {
+	if t.Lost > 0 || jumps > 0 || r.unknown > 0 || len(r.segments) != 1 || r.samples < (ppk2Seconds-1)*ppk2Hz {
 		return "", fmt.Errorf("%d samples in %d segments, %d unknown, %d jumps of the count; the host did not take %d in time: %s",
 			r.samples, len(r.segments), r.unknown, jumps, t.Lost, p.said())
 	}

@@ -16,7 +16,8 @@ import (
 type scenario struct {
 	name string
 	way
-	do func(*lab) (detail string, err error)
+	do    func(*lab) (detail string, err error)
+	alone bool // it needs the whole machine
 }
 
 // way is a program and how it reaches the meter.
@@ -37,7 +38,7 @@ var ways = []way{
 
 // scenarios are all of them, over each way that there is a program for.
 func scenarios() []scenario {
-	all := []scenario{{"acm/ppk2", overACM, streamed}}
+	all := []scenario{{name: "acm/ppk2", way: overACM, do: streamed, alone: true}}
 	for _, w := range ways {
 		if _, err := os.Stat(w.program); err != nil {
 			continue
@@ -50,7 +51,7 @@ func scenarios() []scenario {
 			{"freeze", freeze}, {"replug", replug}, {"second-program", second}, {"permission", permission},
 			{"left-over", leftOver}, {"killed", killed}, {"interrupt", interrupt},
 		} {
-			all = append(all, scenario{w.name + "/" + s.name, w, s.do})
+			all = append(all, scenario{name: w.name + "/" + s.name, way: w, do: s.do})
 		}
 	}
 	return all
