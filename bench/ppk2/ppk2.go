@@ -35,6 +35,8 @@ type Faults struct {
 	Streaming     bool    // a program that died left it streaming
 	Nan           bool    // the offsets of the calibration are not numbers
 	Spiky         int     // samples after a start that are peaks of 0.9 A
+	StallSeconds  float64 // host time at which the host takes nothing for a while; 0 is never
+	StallSamples  int     // that are lost then
 	Refused       float64 // probability that a command times out
 	PauseSeconds  float64 // host time at which it stops sending; 0 is never
 	UnplugSeconds float64 // host time at which it is unplugged; 0 is never
@@ -89,6 +91,7 @@ type Device struct {
 	last      int   // range
 	after     int   // samples since it changed
 	paused    bool
+	stalled   bool
 	out       []byte // on its way to the host, there at once
 
 	mode       byte
@@ -151,6 +154,13 @@ func (d *Device) advance(untilNs int64) {
 // frame sends n samples.
 func (d *Device) frame(n int64) {
 	from := len(d.out)
+	if at := nanoseconds(d.faults.StallSeconds); at > 0 && !d.stalled && d.hostNs >= at {
+		d.stalled = true
+		for range d.faults.StallSamples {
+			d.sample()
+		}
+		return
+	}
 	for range n {
 		d.out = binary.LittleEndian.AppendUint32(d.out, d.sample())
 	}
