@@ -18,7 +18,10 @@ import (
 	"time"
 )
 
-var asked = flag.Bool("usb", false, "boot a kernel and test meters on its USB")
+var (
+	asked = flag.Bool("usb", false, "boot a kernel and test meters on its USB")
+	only  = flag.String("only", "", "scenarios that match this `REGEXP`, such as hidraw/replug")
+)
 
 // modules are loaded in this order. Each gadget takes a port of dummy_hcd.
 var modules = []string{"usb-common", "usbcore", "hid", "usbhid", "hid-generic", "udc-core", "configfs", "libcomposite", "dummy_hcd num=4",
@@ -246,8 +249,8 @@ func boot(t *testing.T, kernel, initrd string) outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	log := filepath.Join(t.TempDir(), console)
-	c := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2", "-m", memory, "-display", "none", "-monitor", "none",
-		"-no-reboot", "-nic", "none", "-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 panic=-1 loglevel=5",
+	c := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=0,sleep=off", "-m", memory, "-display", "none", "-monitor", "none",
+		"-no-reboot", "-nic", "none", "-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 panic=-1 loglevel=5 joulemark.only="+*only,
 		"-serial", "file:"+log, "-serial", "stdio")
 	out, err := c.StdoutPipe()
 	if err == nil {

@@ -497,7 +497,7 @@ func TestTooSlow(t *testing.T) {
 	if total := rows[0] + g[0].Rows + rows[1]; total < 2990 || total > 3010 || g[0].Rows < 1000 {
 		t.Errorf("%d recorded, %d lost, %d recorded: not what 30 s hold", rows[0], g[0].Rows, rows[1])
 	}
-	if s := res.Meters[0]; s.Dropped != g[0].Rows || s.Samples != rows[0]+rows[1] || s.Gaps != 1 {
+	if s := res.Meters[0]; s.Dropped != g[0].Rows || s.Samples != rows[0]+rows[1] || s.Gaps != 1 || s.Segments != 2 {
 		t.Errorf("status is %+v", s)
 	}
 }
@@ -573,7 +573,10 @@ type said struct{ hostNs *meters.HostClock }
 func (said) Name() string { return "tcp" }
 
 func (s said) Watch(ctx context.Context, line func(int64, []byte)) error {
-	line((*s.hostNs)(), []byte("@jm note text=hi"))
+	text := []byte("@jm note text=hi")
+	line((*s.hostNs)(), text)
+	copy(text, "overwritten")
+	line((*s.hostNs)(), text)
 	<-ctx.Done()
 	return nil
 }

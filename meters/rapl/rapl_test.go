@@ -294,6 +294,29 @@ func TestSecondPackageStopped(t *testing.T) {
 	}
 }
 
+// TestOpenedLongBefore: the time between opening and streaming is no sample.
+func TestOpenedLongBefore(t *testing.T) {
+	h := machine(0, constant(20))
+	m, err := Driver.OpenHost(context.Background(), h, meters.Options{Notify: func(n meters.Notice) { t.Errorf("%+v", n) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Wait(context.Background(), 600*second); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	err = m.Stream(ctx, func(b meters.Block) error {
+		if at := m.Info().FirstHostNs + b.TimesNs[0]; at < 600*second || math.Abs(b.Values[0][0]-20) > 3 {
+			t.Errorf("the first sample is %g W from %d ns on", b.Values[0][0], at)
+		}
+		cancel()
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func FuzzAdvance(f *testing.F) {
 	f.Add(int64(rangeUJ), int64(rangeUJ-5), int64(1000), 0.01)
 	f.Add(int64(0), int64(7), int64(3), 1.0)

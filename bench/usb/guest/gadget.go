@@ -53,11 +53,7 @@ func newGadget(number int) (*gadget, error) {
 			return g, fmt.Errorf("make gadget: %w", err)
 		}
 	}
-	if err := write(filepath.Join(g.dir, "UDC"), fmt.Sprintf("dummy_udc.%d", number)); err != nil {
-		return g, err
-	}
-	_, err := g.wait(g.hidraw)
-	return g, err
+	return g, g.plug()
 }
 
 func write(path, text string) error {
@@ -69,7 +65,7 @@ func write(path, text string) error {
 
 // remove takes the gadget away.
 func (g *gadget) remove() error {
-	errs := []error{write(filepath.Join(g.dir, "UDC"), "\n")}
+	errs := []error{g.unplug()}
 	links, _ := filepath.Glob(filepath.Join(g.dir, "configs/c.1/*.*"))
 	functions, _ := filepath.Glob(filepath.Join(g.dir, "functions/*"))
 	for _, f := range append(append(links, "configs/c.1"), append(functions, "strings/0x409", "")...) {
@@ -81,15 +77,18 @@ func (g *gadget) remove() error {
 	return errors.Join(errs...)
 }
 
-// connect pulls the plug, or puts it in again. What is inside the gadget goes
-// on.
-func (g *gadget) connect(on bool) error {
-	word := "disconnect"
-	if on {
-		word = "connect"
+// plug puts the meter into its UDC.
+func (g *gadget) plug() error {
+	if err := write(filepath.Join(g.dir, "UDC"), fmt.Sprintf("dummy_udc.%d", g.number)); err != nil {
+		return err
 	}
-	return write(fmt.Sprintf("/sys/class/udc/dummy_udc.%d/soft_connect", g.number), word)
+	_, err := g.wait(g.hidraw)
+	return err
 }
+
+// unplug takes it out. Nobody may have its inside open then: what f_hid keeps
+// for those who wait is made anew when it is plugged in.
+func (g *gadget) unplug() error { return write(filepath.Join(g.dir, "UDC"), "\n") }
 
 // inside is the node of the meter's side.
 func (g *gadget) inside() (string, error) {

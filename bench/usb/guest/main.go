@@ -11,6 +11,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,11 +25,23 @@ func main() {
 	if err != nil {
 		fmt.Println("FAIL boot:", err)
 	} else {
-		runAll(out, scenarios())
+		runAll(out, slices.DeleteFunc(scenarios(), func(s scenario) bool { return !only().MatchString(s.name) }))
 	}
 	time.Sleep(100 * time.Millisecond) // the console is slow
 	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+}
+
+// only says which scenarios are wanted: what the kernel was told as
+// joulemark.only=REGEXP.
+func only() *regexp.Regexp {
+	line, _ := os.ReadFile("/proc/cmdline")
+	for _, word := range strings.Fields(string(line)) {
+		if text, ok := strings.CutPrefix(word, "joulemark.only="); ok {
+			return regexp.MustCompile(text)
+		}
+	}
+	return regexp.MustCompile("")
 }
 
 // gadgets is how many meters there are at a time: usb_f_hid serves four
