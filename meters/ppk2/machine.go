@@ -167,6 +167,14 @@ func (m *machine) retry(hostNs int64) {
 	}
 }
 
+// excuse forgives the meter for time in which nobody looked, because the host
+// was busy or asleep.
+func (m *machine) excuse(ns int64) {
+	for _, t := range []*int64{&m.sinceNs, &m.byteNs, &m.dueNs, &m.dataNs} {
+		*t += ns
+	}
+}
+
 // due does what is due by now.
 func (m *machine) due(nowNs int64) {
 	if m.state == closed || m.state == ended || nowNs < m.deadlineNs() || len(m.actions) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -239,6 +240,33 @@ func TestInterruption(t *testing.T) {
 		if row[1] > 0.5 {
 			t.Fatalf("sample %d is a peak: %g A", i, row[1])
 		}
+	}
+}
+
+// sleepy is a port of a host that sleeps for two seconds in the middle of a
+// read, and so does its line.
+type sleepy struct {
+	meters.Port
+	sleptNs int64
+}
+
+func (p *sleepy) HostNs() int64 { return p.Port.HostNs() + p.sleptNs }
+
+func (p *sleepy) Read(b []byte, untilNs int64) (int, int64, error) {
+	if p.sleptNs == 0 && p.HostNs() > second {
+		p.sleptNs = 2 * second
+		return 0, p.HostNs(), os.ErrDeadlineExceeded
+	}
+	n, hostNs, err := p.Port.Read(b, untilNs-p.sleptNs)
+	return n, hostNs + p.sleptNs, err
+}
+
+// A host that sleeps blames no meter: nothing is started anew or left out.
+func TestHostSleeps(t *testing.T) {
+	d := emulated.New(steps, emulated.Faults{}, 1)
+	s := stream(t, &sleepy{Port: d.Open()}, 4*second, "ampere=3.3V")
+	if s.err != nil || s.codes() != "settling" || s.notices[ppk2.Settling].Count != settled {
+		t.Errorf("%+v: %v", s.notices, s.err)
 	}
 }
 
