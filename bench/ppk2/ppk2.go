@@ -32,6 +32,7 @@ type Faults struct {
 	LostBytes     float64 // probability that 1 to 9 bytes are lost on the way
 	LostSamples   float64 // probability that 1 to 40 samples are
 	Garbage       int     // bytes before the calibration
+	Garbled       int     // answers for the calibration that lack some bytes
 	Streaming     bool    // a program that died left it streaming
 	Nan           bool    // the offsets of the calibration are not numbers
 	Spiky         int     // samples after a start that are peaks of 0.9 A
@@ -92,6 +93,7 @@ type Device struct {
 	after     int   // samples since it changed
 	paused    bool
 	stalled   bool
+	garbled   int    // answers
 	out       []byte // on its way to the host, there at once
 
 	mode       byte
@@ -305,7 +307,12 @@ func (d *Device) obey(b []byte) {
 			for range d.faults.Garbage {
 				d.out = append(d.out, byte(d.loss.Uint32()))
 			}
-			d.out = append(d.out, d.calibration()...)
+			text := d.calibration()
+			if d.garbled < d.faults.Garbled {
+				d.garbled++
+				text = text[:200] + text[210:]
+			}
+			d.out = append(d.out, text...)
 		}
 		b = b[n:]
 	}

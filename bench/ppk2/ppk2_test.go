@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -124,13 +126,13 @@ func TestRealTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	type end struct {
-		lost int64
-		err  error
+		lost, awayNs int64
+		err          error
 	}
 	pumped := make(chan end, 1)
 	go func() {
-		lost, err := d.Pump(ctx, inner, clock)
-		pumped <- end{lost, err}
+		lost, awayNs, err := d.Pump(ctx, inner, clock)
+		pumped <- end{lost, awayNs, err}
 	}()
 
 	port, err := serial.Open(outer.Name(), 115200, clock)
@@ -164,7 +166,11 @@ func TestRealTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if e := <-pumped; e.lost > 0 {
+	e := <-pumped
+	if busy := e.awayNs > 50*ms || overloaded(); busy && (e.lost > 0 || len(notices) > 1) {
+		t.Skipf("this machine is too busy for real time: the emulator could not run for %.3f s and lost %d samples", float64(e.awayNs)/1e9, e.lost)
+	}
+	if e.lost > 0 {
 		t.Errorf("the meter lost %d samples that were not read in time: %v", e.lost, e.err)
 	}
 	for _, n := range notices {
@@ -184,4 +190,16 @@ func TestRealTime(t *testing.T) {
 		t.Errorf("%d samples hold %.9g C, the meter sent %.9g C", len(amps), read*1e-5, actual*1e-5)
 	}
 	t.Logf("%d samples, %.9g C", len(amps), read*1e-5)
+}
+
+// overloaded reports whether more programs want to run than this machine has
+// processors for, twice over.
+func overloaded() bool {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return false
+	}
+	var load float64
+	_, err = fmt.Sscan(string(text), &load)
+	return err == nil && load > 2*float64(runtime.NumCPU())
 }

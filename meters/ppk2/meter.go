@@ -165,6 +165,10 @@ func (d *meter) calibrate(b []byte, hostNs int64) (eventKind, error) {
 		return bytesCame, nil
 	}
 	if n := len(c.Missing); n > 0 {
+		if d.machine.sent < questions { // it may have been damaged on the way
+			d.text = d.text[:0]
+			return bytesCame, nil
+		}
 		d.tell(meters.Notice{HostNs: hostNs, Code: Uncalibrated, Count: int64(n), Warn: true,
 			Text: fmt.Sprintf("the PPK2 does not know its calibration %s; that of an uncalibrated one is taken", strings.Join(c.Missing, ", "))})
 	}

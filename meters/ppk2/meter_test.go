@@ -179,6 +179,8 @@ func TestStream(t *testing.T) {
 		{name: "losing samples", faults: emulated.Faults{LostSamples: 0.02}, unknown: [2]int{200, 2000}, codes: "lost-samples! settling"},
 		{name: "losing both", faults: emulated.Faults{LostSamples: 0.02, LostBytes: 0.02}, unknown: [2]int{200, 2000}, codes: "lost-samples! settling"},
 		{name: "garbage before the calibration", faults: emulated.Faults{Garbage: 300}, codes: "settling"},
+		{name: "damaged calibrations, and a whole one", faults: emulated.Faults{Garbled: 2}, codes: "settling"},
+		{name: "nothing but damaged ones", faults: emulated.Faults{Garbled: 3}, codes: "settling uncalibrated!"},
 		{name: "left streaming", faults: emulated.Faults{Streaming: true}, codes: "settling"},
 		{name: "not calibrated", faults: emulated.Faults{Nan: true}, codes: "settling uncalibrated!"},
 		{name: "peaks at the start", faults: emulated.Faults{Spiky: 4000}, codes: "settling"},
@@ -195,7 +197,11 @@ func TestStream(t *testing.T) {
 				}
 				sent = append(sent, row(r))
 			}
-			s := stream(t, d.Open(), 2*second, "ampere=3.3V,spikes=off")
+			untilNs := 2 * second
+			if c.faults.Nan || c.faults.Garbled > 0 {
+				untilNs += 2 * second // it is asked three times
+			}
+			s := stream(t, d.Open(), untilNs, "ampere=3.3V,spikes=off")
 			if c.err == nil && s.err != nil || !errors.Is(s.err, c.err) {
 				t.Errorf("stream ended with %v, want %v", s.err, c.err)
 			}
