@@ -68,7 +68,7 @@ func newMeter(p meters.Port, o meters.Options, s settings) *meter {
 			Driver: "ppk2", Model: "PPK2", Serial: o.Serial, Firmware: o.Firmware,
 			// Whatever arrives together, a loss may be any number of samples.
 			Columns: Columns(), RateHz: rateHz, PacketSamples: 1,
-			Sample: meters.UnknownKind, Clock: meters.ByArrival,
+			Sample: meters.UnknownKind, Clock: meters.ByArrival, Accuracy: accuracy,
 		},
 	}
 }
