@@ -53,7 +53,6 @@ type meter struct {
 
 	left    int64 // samples left out
 	missing int64 // samples that were lost
-	short   int64 // interruptions within a segment
 	powered bool  // a command to switch the target on was sent
 	lost    error // why the port is of no use any more
 	refused error // of the last command
@@ -239,12 +238,9 @@ func (d *meter) flush() error {
 	return d.emit(b)
 }
 
-// interrupted tells of an interruption that ends a segment, and counts others.
+// interrupted tells of an interruption. It is one that ends a segment: the
+// machine waits for so long before it takes silence for one.
 func (d *meter) interrupted(hostNs, gapNs int64) {
-	if gapNs <= meters.SegmentGapNs {
-		d.short++
-		return
-	}
 	d.tell(meters.Notice{HostNs: hostNs, Code: meters.Interrupted, Count: 1, Warn: true, GapNs: gapNs,
 		Text: fmt.Sprintf("the PPK2 sent nothing for %.2f s and was started again", float64(gapNs)/1e9)})
 }
@@ -263,8 +259,6 @@ func (d *meter) conclude() {
 			Text: fmt.Sprintf("%d samples after the start were left out: they may hold peaks that are none", d.left)},
 		{Code: meters.LostSamples, Count: d.missing, Warn: d.missing > fewLost,
 			Text: fmt.Sprintf("%d samples were lost on the way and count as not measured; of losses beyond 63 at once, the arrivals alone show how long they were", d.missing)},
-		{Code: meters.Interrupted, Count: d.short,
-			Text: fmt.Sprintf("nothing came for a second %d times, and the PPK2 was started again", d.short)},
 	} {
 		if n.Count > 0 {
 			n.HostNs = now
