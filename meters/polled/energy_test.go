@@ -197,6 +197,29 @@ func record(t *testing.T, b bench, l load) *run.Run {
 	return r
 }
 
+// wholePower: all samples together hold the energy of the load while they were
+// taken.
+func wholePower(t *testing.T, line *align.Timeline, l load) {
+	t.Helper()
+	joules, from, to := 0.0, -1.0, 0.0
+	for st, err := range line.Power() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range st.Watts {
+			joules += w * st.PeriodSeconds
+		}
+		if from < 0 {
+			from = st.StartSeconds
+		}
+		to = st.StartSeconds + float64(len(st.Watts))*st.PeriodSeconds
+	}
+	want := idleWatts*(to-from) + stepWatts*windowSeconds*float64(len(l.starts))
+	if math.Abs(joules-want) > 0.01*want {
+		t.Errorf("all samples hold %g J, want %g", joules, want)
+	}
+}
+
 // TestEnergyPerOperation: meter, driver, run, alignment and analysis together
 // give the energy of the load, whatever the moments of reading.
 func TestEnergyPerOperation(t *testing.T) {
@@ -237,6 +260,9 @@ func TestEnergyPerOperation(t *testing.T) {
 			res, err := analysis.Analyze(line, analysis.Options{})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if line.Meter.Sample == meters.Mean {
+				wholePower(t, line, l)
 			}
 			want, worst := stepWatts*windowSeconds, 0.0
 			for _, w := range res.Windows {
