@@ -127,6 +127,10 @@ func execute(root *cobra.Command, env *Env) (*cobra.Command, error) {
 		command *cobra.Command
 		err     error
 	}
+	wait := grace
+	if c, _, err := root.Find(env.Args); err == nil && c.Annotations[leaves] != "" {
+		wait = meterGrace
+	}
 	done := make(chan ended, 1)
 	go func() {
 		c, err := root.ExecuteContextC(env.Interrupt)
@@ -136,10 +140,6 @@ func execute(root *cobra.Command, env *Env) (*cobra.Command, error) {
 	case e := <-done:
 		return e.command, e.err
 	case <-env.Interrupt.Done():
-	}
-	wait := grace
-	if c, _, err := root.Find(env.Args); err == nil && c.Annotations[leaves] != "" {
-		wait = meterGrace
 	}
 	select {
 	case e := <-done:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ func doctorVerb(env *Env, l lab) *cobra.Command {
 	var listen string
 	c := &cobra.Command{
 		Use: "doctor", Short: "checks permissions, ports, clock rates, throttling, battery; prints the fix", Long: doctorHelp, Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if udev {
 				_, err := io.WriteString(env.Stdout, meters.UdevRules(l.drivers))
 				return err
@@ -42,7 +43,7 @@ func doctorVerb(env *Env, l lab) *cobra.Command {
 			checks, err := examine(l)
 			if err == nil && listen != "" {
 				var c doctor.Check
-				c, err = l.listen(env, listen)
+				c, err = l.listen(cmd.Context(), env, listen)
 				checks = append(checks, c)
 			}
 			if err != nil {
@@ -107,7 +108,7 @@ func examine(l lab) ([]doctor.Check, error) {
 }
 
 // listen listens to a serial port.
-func (l lab) listen(env *Env, at string) (doctor.Check, error) {
+func (l lab) listen(ctx context.Context, env *Env, at string) (doctor.Check, error) {
 	path, rate, ok := strings.Cut(at, ",")
 	baud, err := strconv.Atoi(rate)
 	if !ok || err != nil || baud < 1 {
@@ -118,7 +119,7 @@ func (l lab) listen(env *Env, at string) (doctor.Check, error) {
 		return doctor.Check{}, errors.New("listen: this program opens no serial ports")
 	}
 	clock := meters.NewHostClock()
-	p, err := l.ways[i].open(path, meters.Driver{Baud: baud}, clock)
+	p, err := l.ways[i].open(ctx, path, meters.Driver{Baud: baud}, clock)
 	if err != nil {
 		return doctor.Check{Name: "marks on " + path, State: doctor.Failure, Text: err.Error(), Fix: meters.Hint(err)}, nil
 	}

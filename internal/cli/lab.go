@@ -24,7 +24,7 @@ type way struct {
 	missing   string // why this program cannot use it; "" where it can
 	// find lists the devices on it; nil where it cannot be searched.
 	find func(root fs.FS) ([]meters.Device, error)
-	open func(place string, d meters.Driver, clock meters.HostClock) (meters.Port, error)
+	open func(ctx context.Context, place string, d meters.Driver, clock meters.HostClock) (meters.Port, error)
 }
 
 // Settings that every driver takes.
@@ -33,6 +33,9 @@ var commonSettings = []meters.Setting{
 	{Key: "serial", Help: "which one, where several are plugged in"},
 	{Key: "firmware", Help: "its version, as its display shows it; some want to be treated differently"},
 }
+
+// rootSetting is of meters that are made of the kernel's files.
+var rootSetting = meters.Setting{Key: "root", Help: "another folder than /, below which sys lies: of the host of a container, say"}
 
 // noMeter is a meter that is missing or of no use.
 func noMeter(err error, hint string) error {
@@ -82,6 +85,9 @@ func (l lab) want(text string) (*wanted, error) {
 		return nil, usage("meter %s is reached over %s, not over %q", d.Name, list(texts(d.Transports)), spec.Transport)
 	}
 	known := slices.Concat(commonSettings, d.Settings)
+	if slices.Contains(d.Transports, meters.Files) {
+		known = append(known, rootSetting)
+	}
 	for key := range spec.Settings {
 		if !slices.ContainsFunc(known, func(s meters.Setting) bool { return s.Key == key }) {
 			var keys []string
@@ -107,7 +113,11 @@ func (i *wanted) open(ctx context.Context, clock meters.HostClock, notify func(m
 	s := i.spec.Settings
 	o := meters.Options{Place: i.spec.Place, Settings: s, Model: s["model"], Serial: s["serial"], Firmware: s["firmware"], Notify: notify}
 	if i.driver.OpenHost != nil {
-		m, err := i.driver.OpenHost(ctx, i.lab.host(clock), o)
+		h := i.lab.host(clock)
+		if s["root"] != "" {
+			h = meters.NewHostAt(s["root"], clock)
+		}
+		m, err := i.driver.OpenHost(ctx, h, o)
 		return m, asNoMeter(err)
 	}
 	w, at, err := i.lab.locate(i.driver, i.spec, i.at)
@@ -120,7 +130,7 @@ func (i *wanted) open(ctx context.Context, clock meters.HostClock, notify func(m
 	if o.Serial == "" {
 		o.Serial = at.Serial
 	}
-	p, err := w.open(at.Path, i.driver, clock)
+	p, err := w.open(ctx, at.Path, i.driver, clock)
 	if err != nil {
 		return nil, asNoMeter(err)
 	}
@@ -187,6 +197,9 @@ func (l lab) locate(d meters.Driver, spec meters.Spec, before meters.Device) (wa
 	if len(missing) > 0 {
 		return way{}, before, noMeter(fmt.Errorf("open %s: this program cannot", d.Name), strings.Join(missing, "; "))
 	}
+	if slices.Contains(d.Transports, meters.Process) {
+		return way{}, before, noMeter(fmt.Errorf("open %s: no program is named", d.Name), "say which: "+d.Name+":./prog")
+	}
 	hint := "plug it in (a FNIRSI meter by its own PC port, not the one that the current runs through); joulemark meters lists what is there"
 	if d.Baud != 0 || slices.Contains(d.Transports, meters.TCP) {
 		hint = "say where it is: " + d.Name + ":/dev/ttyUSB0"
@@ -203,8 +216,13 @@ func (l lab) devices(w way, d meters.Driver) ([]meters.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find %s over %s: %w", d.Name, w.transport, err)
 	}
+	seen := map[string]bool{}
 	return slices.DeleteFunc(all, func(at meters.Device) bool {
-		return modelOf(d, at) == "" || d.USBClass != 0 && at.Class != d.USBClass
+		if modelOf(d, at) == "" || d.USBClass != 0 && at.Class != d.USBClass || at.Bus != "" && seen[at.Bus] {
+			return true
+		}
+		seen[at.Bus] = true // of several interfaces, the first one is the meter's
+		return false
 	}), nil
 }
 

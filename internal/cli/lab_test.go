@@ -37,7 +37,7 @@ func fakeLab(hid, serial []meters.Device) lab {
 	over := func(t meters.Transport, devices *[]meters.Device) way {
 		return way{transport: t,
 			find: func(fs.FS) ([]meters.Device, error) { return slices.Clone(*devices), nil },
-			open: func(place string, _ meters.Driver, _ meters.HostClock) (meters.Port, error) {
+			open: func(_ context.Context, place string, _ meters.Driver, _ meters.HostClock) (meters.Port, error) {
 				if place == "/dev/forbidden" {
 					return nil, &meters.Problem{Err: os.ErrPermission, Hint: "add a rule"}
 				}

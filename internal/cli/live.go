@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/joulemark/joulemark/internal/record"
+	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/si"
 )
 
@@ -226,7 +228,11 @@ func readings(m record.Status) string {
 	if len(parts) == 0 {
 		parts = append(parts, "no samples")
 	}
-	return strings.Join(append(parts, fmt.Sprintf("%9s", si.Format(m.Joules, "J", 4)), fmt.Sprintf("%9s", si.Format(m.Coulombs, "C", 4))), "  ")
+	parts = append(parts, fmt.Sprintf("%9s", si.Format(m.Joules, "J", 4)))
+	if slices.Contains(m.Info.Columns, meters.Amps) {
+		parts = append(parts, fmt.Sprintf("%9s", si.Format(m.Coulombs, "C", 4)))
+	}
+	return strings.Join(parts, "  ")
 }
 
 func counts(m record.Status) string {

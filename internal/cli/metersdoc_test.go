@@ -77,7 +77,7 @@ func metersDoc(l lab) string {
 		driverDoc(&b, d)
 	}
 	b.WriteString("\n## Settings of every driver\n\n")
-	settingsDoc(&b, commonSettings)
+	settingsDoc(&b, append(commonSettings, rootSetting))
 	return b.String()
 }
 

@@ -85,6 +85,9 @@ func (o *recordFlags) record(ctx context.Context, env *Env, l lab) error {
 			return e
 		}
 	}
+	if result.Run != "" && result.Reason == record.Failed {
+		return hinted(err, "what was recorded before is kept: joulemark check "+result.Run)
+	}
 	return recordFailure(err, options.Dir)
 }
 

@@ -9,8 +9,11 @@ import (
 
 // packet is a copy of a meter's block, which the meter uses again.
 type packet struct {
-	block  meters.Block
-	values []float64 // backs block.Values
+	block meters.Block
+	// What backs the block, to be used again.
+	values []float64
+	times  []int64
+	raw    []byte
 }
 
 // packets are those that are not in use.
@@ -27,14 +30,20 @@ func newPacket(b meters.Block) *packet {
 		columns = append(columns, rest[:len(v):len(v)])
 		rest = rest[len(v):]
 	}
-	times, raw := append(p.block.TimesNs[:0], b.TimesNs...), append(p.block.Raw[:0], b.Raw...)
-	p.block = meters.Block{ArrivalNs: b.ArrivalNs, Values: columns, TimesNs: times, Raw: raw}
+	p.times, p.raw = append(p.times[:0], b.TimesNs...), append(p.raw[:0], b.Raw...)
+	p.block = meters.Block{ArrivalNs: b.ArrivalNs, Values: columns}
+	if b.TimesNs != nil {
+		p.block.TimesNs = p.times
+	}
+	if b.Raw != nil {
+		p.block.Raw = p.raw
+	}
 	return p
 }
 
 // bytes is what a packet holds.
 func (p *packet) bytes() int64 {
-	return int64(8*len(p.values) + 8*len(p.block.TimesNs) + len(p.block.Raw))
+	return int64(8*len(p.values) + 8*len(p.times) + len(p.raw))
 }
 
 // item is something to be written.

@@ -38,6 +38,23 @@ type Source interface {
 	Watch(ctx context.Context, to Marks) error
 }
 
+// LineWatcher is a source of lines that knows nothing of runs.
+type LineWatcher interface {
+	Name() string
+	Watch(ctx context.Context, line func(hostNs int64, text []byte)) error
+}
+
+// Lines makes a Source of it.
+func Lines(w LineWatcher) Source { return lineSource{w} }
+
+type lineSource struct{ LineWatcher }
+
+func (s lineSource) Watch(ctx context.Context, to Marks) error {
+	return s.LineWatcher.Watch(ctx, func(hostNs int64, text []byte) {
+		to.Line(run.Line{HostNs: hostNs, Source: s.Name(), Text: text})
+	})
+}
+
 // Listener is a meter that hears its target, too, as a simulated one does.
 type Listener interface {
 	meters.Meter

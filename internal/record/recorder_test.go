@@ -37,6 +37,7 @@ type step struct {
 	wait    time.Duration // before the first packet
 	packets int           // -1: for ever
 	every   time.Duration // 40 ms if 0
+	hang    bool          // it then stays silent
 	end     error         // of Stream; nil ends it as if the meter had no more
 	open    error         // it does not open
 	notices []meters.Notice
@@ -116,6 +117,9 @@ func (m *session) Stream(ctx context.Context, emit func(meters.Block) error) err
 		if err := emit(block); err != nil {
 			return err
 		}
+	}
+	if m.s.hang {
+		pause(time.Hour)
 	}
 	return m.s.end
 }
@@ -275,6 +279,32 @@ func TestMeterEnds(t *testing.T) {
 	if rows := segments(r.whole()); !slices.Equal(rows, []int64{40}) {
 		t.Errorf("rows are %v", rows)
 	}
+}
+
+// What a meter sent before it fell silent is on disk within a second.
+func TestSilentMeterIsFlushed(t *testing.T) {
+	r := newRecording(t, []step{{packets: 10, hang: true}})
+	r.o.For = 10 * time.Second
+	r.o.Sources = []record.Source{spy(func() {
+		got, err := run.Open(r.dir)
+		if err != nil || got.Streams[0].Rows != 40 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})}
+	if _, err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spy looks at a recording after two seconds.
+type spy func()
+
+func (spy) Name() string { return "spy" }
+
+func (look spy) Watch(context.Context, record.Marks) error {
+	time.Sleep(2 * time.Second) // virtual
+	look()
+	return nil
 }
 
 // Whenever a person ends a recording, what there is of it is whole.
@@ -467,7 +497,7 @@ func TestTooSlow(t *testing.T) {
 	if total := rows[0] + g[0].Rows + rows[1]; total < 2990 || total > 3010 || g[0].Rows < 1000 {
 		t.Errorf("%d recorded, %d lost, %d recorded: not what 30 s hold", rows[0], g[0].Rows, rows[1])
 	}
-	if s := res.Meters[0]; s.Dropped != g[0].Rows || s.Samples != rows[0]+rows[1] || s.Gaps != 1 {
+	if s := res.Meters[0]; s.Dropped != g[0].Rows || s.Samples != rows[0]+rows[1] || s.Gaps != 1 || s.Segments != 2 {
 		t.Errorf("status is %+v", s)
 	}
 }
@@ -535,6 +565,35 @@ func TestMarks(t *testing.T) {
 	if len(lines) != 10 || lines[3] != "line 3" || got.Counts["edge"] != 10 {
 		t.Errorf("lines are %q, %d edges", lines, got.Counts["edge"])
 	}
+}
+
+// said is a source of lines that knows nothing of runs.
+type said struct{ hostNs *meters.HostClock }
+
+func (said) Name() string { return "tcp" }
+
+func (s said) Watch(ctx context.Context, line func(int64, []byte)) error {
+	text := []byte("@jm note text=hi")
+	line((*s.hostNs)(), text)
+	copy(text, "overwritten")
+	line((*s.hostNs)(), text)
+	<-ctx.Done()
+	return nil
+}
+
+func TestLines(t *testing.T) {
+	r := newRecording(t, []step{{packets: -1}})
+	r.o.Sources = []record.Source{record.Lines(said{&r.o.HostNs})}
+	r.o.For = time.Second
+	if _, err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	for rec := range r.whole().Records() {
+		if l := rec.Line; l != nil && l.Source == "tcp" && string(l.Text) == "@jm note text=hi" {
+			return
+		}
+	}
+	t.Error("the line is not in the run")
 }
 
 // Marks that fail end a recording before it has begun, and only then.

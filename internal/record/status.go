@@ -55,30 +55,25 @@ type Status struct {
 	Trace [TraceSlots]float64
 }
 
-// sum adds up what is no NaN.
+// sum adds up what is no NaN, with the time that it stands for.
 type sum struct {
-	total float64
-	n     int64
-}
-
-func (s *sum) add(values []float64) {
-	for _, v := range values {
-		if v == v {
-			s.total += v
-			s.n++
-		}
-	}
+	total   float64 // value x s
+	seconds float64
+	n       int64
 }
 
 func (s *sum) join(t sum) {
 	s.total += t.total
+	s.seconds += t.seconds
 	s.n += t.n
 }
 
-func (s sum) mean() float64 { return s.total / float64(s.n) }
+func (s sum) mean() float64 { return s.total / s.seconds }
 
 // slot is what was measured in a stretch of host time.
 type slot struct{ volts, amps, watts sum }
+
+func (s slot) filled() bool { return s.volts.n+s.amps.n+s.watts.n > 0 }
 
 // gauge follows what a meter sends. Its methods may be called by several
 // goroutines.
@@ -88,8 +83,9 @@ type gauge struct {
 	index  struct{ volts, amps, watts int }
 	power  []float64 // of the block at hand, W
 
-	slots [TraceSlots]slot // by number, modulo their count
-	last  int64            // number of the newest slot
+	slots   [TraceSlots]slot // by number, modulo their count
+	last    int64            // number of the newest slot
+	everyNs int64            // between the last two blocks, host ns
 
 	segment segmentGauge
 	missing int64 // of earlier segments, as status.Gaps
@@ -101,7 +97,13 @@ type segmentGauge struct {
 	rows            int64
 	firstRows       int64 // those of the first block
 	firstNs, lastNs int64 // arrivals, host ns
-	timeNs          int64 // of the last sample, where samples have times
+	// Where samples have times: that of the last one, and its values, which
+	// stand until the next.
+	timeNs int64
+	held   [3]struct {
+		value float64
+		known bool
+	}
 }
 
 func newGauge(name string) *gauge {
@@ -162,9 +164,8 @@ func (g *gauge) block(b meters.Block, hostNs int64) {
 	s := &g.segment
 	if s.rows == 0 {
 		s.firstRows, s.firstNs = n, hostNs
-		if len(b.TimesNs) > 0 {
-			s.timeNs = b.TimesNs[0]
-		}
+	} else {
+		g.everyNs = hostNs - s.lastNs
 	}
 	s.rows += n
 	s.lastNs = hostNs
@@ -203,37 +204,48 @@ func (g *gauge) measure(b meters.Block, to *slot) {
 		}
 		watts = g.power
 	}
-	to.volts.add(volts)
-	to.amps.add(amps)
-	var power sum
-	power.add(watts)
+	power := g.sum(2, watts, b.TimesNs)
+	current := g.sum(1, amps, b.TimesNs)
+	to.volts.join(g.sum(0, volts, b.TimesNs))
+	to.amps.join(current)
 	to.watts.join(power)
-	if watts != nil {
-		g.status.Unknown += int64(len(watts)) - power.n
+	for _, v := range watts {
+		if v != v {
+			g.status.Unknown++
+		}
 	}
-	g.status.Joules += g.integral(watts, b.TimesNs)
-	g.status.Coulombs += g.integral(amps, b.TimesNs)
+	g.status.Joules += power.total
+	g.status.Coulombs += current.total
 	if n := len(b.TimesNs); n > 0 {
 		g.segment.timeNs = b.TimesNs[n-1]
 	}
 }
 
-// integral is the sum of values times their periods; a sample with a time of
-// its own lasts from the one before.
-func (g *gauge) integral(values []float64, timesNs []int64) float64 {
+// sum sums a quantity over the time that its values stand for: the period of
+// the rate, or, where samples have times of their own, until the next one. The
+// last of those is added when that comes.
+func (g *gauge) sum(quantity int, values []float64, timesNs []int64) sum {
+	var s sum
 	if rateHz := g.status.Info.RateHz; rateHz > 0 {
-		var s sum
-		s.add(values)
-		return s.total / rateHz
-	}
-	total, before := 0.0, g.segment.timeNs
-	for i, v := range values {
-		if v == v {
-			total += v * float64(timesNs[i]-before) * 1e-9
+		for _, v := range values {
+			if v == v {
+				s.total += v
+				s.n++
+			}
 		}
-		before = timesNs[i]
+		s.total /= rateHz
+		s.seconds = float64(s.n) / rateHz
+		return s
 	}
-	return total
+	at := g.segment.timeNs
+	held := &g.segment.held[quantity]
+	for i, v := range values {
+		if seconds := float64(timesNs[i]-at) * 1e-9; held.known && held.value == held.value {
+			s.join(sum{held.value * seconds, seconds, 1})
+		}
+		held.value, held.known, at = v, true, timesNs[i]
+	}
+	return s
 }
 
 // change sets what else is known.
@@ -258,18 +270,32 @@ func (g *gauge) read(hostNs int64) Status {
 	if seg := g.segment; seg.lastNs > seg.firstNs {
 		s.RateHz = float64(seg.rows-seg.firstRows+missing) / (float64(seg.lastNs-seg.firstNs) * 1e-9)
 	}
-	newest := hostNs / TraceNs
+	g.show(&s, hostNs/TraceNs)
+	return s
+}
+
+// show fills in means and trace. What a slow meter has measured stands until
+// its next block is overdue.
+func (g *gauge) show(s *Status, newest int64) {
 	g.slot(newest)
-	var mean slot
+	hold := 2 * g.everyNs / TraceNs
+	var second slot
+	held, heldNo := slot{}, newest-TraceSlots-hold
 	for i := range int64(TraceSlots) {
-		part := g.at(newest - i)
-		s.Trace[TraceSlots-1-i] = part.watts.mean()
-		if i < meanSlots {
-			mean.volts.join(part.volts)
-			mean.amps.join(part.amps)
-			mean.watts.join(part.watts)
+		no := newest - TraceSlots + 1 + i
+		part := *g.at(no)
+		switch {
+		case part.filled():
+			held, heldNo = part, no
+		case no-heldNo <= hold:
+			part = held
+		}
+		s.Trace[i] = part.watts.mean()
+		if i >= TraceSlots-meanSlots {
+			second.volts.join(part.volts)
+			second.amps.join(part.amps)
+			second.watts.join(part.watts)
 		}
 	}
-	s.Volts, s.Amps, s.Watts = mean.volts.mean(), mean.amps.mean(), mean.watts.mean()
-	return s
+	s.Volts, s.Amps, s.Watts = second.volts.mean(), second.amps.mean(), second.watts.mean()
 }
