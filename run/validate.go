@@ -149,6 +149,21 @@ func (w *Window) check() error {
 	return nil
 }
 
+func (i *InBand) check() error {
+	if err := errors.Join(checkStream(i.Stream), checkCount("n", i.N)); err != nil {
+		return err
+	}
+	switch {
+	case !columnName.MatchString(i.Column):
+		return fmt.Errorf("column %q: want a name of a-z 0-9 _", i.Column)
+	case i.Column == meters.Volts || i.Column == meters.Amps || i.Column == meters.Watts:
+		return fmt.Errorf("column %s holds what is measured, not the level of a pin", i.Column)
+	case i.Active != 0 && i.Active != 1:
+		return fmt.Errorf("active %d is neither 0 nor 1", i.Active)
+	}
+	return nil
+}
+
 func (g *Gap) check() error {
 	return errors.Join(checkStream(g.Stream), checkSegment(g.Segment), checkCount("row", g.Row),
 		checkCount("rows", g.Rows), checkNs(g.HostNs))

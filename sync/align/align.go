@@ -43,14 +43,21 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	if err := t.takeHand(stream); err != nil {
 		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
 	}
+	active, pin, err := t.pinned(ev)
+	if err != nil {
+		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
+	}
 	if len(ev.direct) > 0 {
 		t.direct(ev.direct, stream)
 	} else {
 		t.place(ev)
 	}
+	if pin != nil {
+		t.fuse(active, *pin)
+	}
 	onlyHand := len(ev.direct) == 0 && len(t.Windows) == 0 && len(t.hand.windows) > 0
-	if len(ev.direct) > 0 || onlyHand {
-		t.onSampleClock()
+	if len(ev.direct) > 0 || onlyHand || pin != nil {
+		t.onSampleClock(pin != nil)
 		t.settleHand()
 	}
 	slices.SortStableFunc(t.Windows, func(a, b Window) int {
@@ -70,6 +77,8 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	switch {
 	case onlyHand:
 		t.judgeHand(o, problem)
+	case pin != nil:
+		t.Offset = t.doubtPin(o, problem)
 	case len(ev.direct) > 0:
 		t.Offset = t.doubtMarks(o)
 	default:

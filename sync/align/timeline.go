@@ -19,7 +19,7 @@ type Method string
 const (
 	ByEdges   Method = "edges"        // arrival fit, and the offset from the power steps
 	ByArrival Method = "arrival"      // arrival fit alone: edges could not be resolved
-	InBand    Method = "inband"       // windows on the sample clock: recorded by the meter itself, or set by hand
+	InBand    Method = "inband"       // windows on the sample clock: a pin or trigger recorded by the meter itself, or set by hand
 	BySharing Method = "shared-clock" // marks and samples stamped by one clock
 )
 
@@ -56,6 +56,13 @@ type Window struct {
 	ByHand bool
 	// Excluded says why the window does not count; "" where it does.
 	Excluded string
+
+	// What a pin that tells when it ran must agree with: arrived is the host
+	// time of its statement, s; lengthSlack how far Seconds may be off, relative,
+	// and edgeSlack the same at the edges, s. unplaced: it is excluded because the
+	// clocks could not place it.
+	arrived, lengthSlack, edgeSlack float64
+	unplaced                        bool
 }
 
 // Quiet is a stretch in which the target was idle and silent, on the sample
