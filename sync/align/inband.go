@@ -170,7 +170,7 @@ func (f *fusion) take(pairs []pair) {
 	chosen := map[int]pair{} // by window
 	for _, p := range pairs {
 		off := math.Abs(p.shift - f.shift)
-		if off > pairSpread+f.Windows[p.window].edgeSlack {
+		if off > pairSpread+f.Windows[p.window].edgeSlack+f.found[p.activity].loose {
 			continue
 		}
 		if c, ok := chosen[p.window]; !ok || off < math.Abs(c.shift-f.shift) {
@@ -190,7 +190,7 @@ func (f *fusion) take(pairs []pair) {
 		default:
 			f.taken[p.activity], f.why[i] = i, ""
 			f.placed++
-			if f.Windows[i].edgeSlack == 0 {
+			if f.Windows[i].edgeSlack+f.found[p.activity].loose == 0 {
 				f.spread = math.Max(f.spread, math.Abs(p.shift-f.shift))
 			}
 		}

@@ -221,12 +221,14 @@ func (t *Timeline) readPin(pin run.InBand) ([]activity, error) {
 type watch struct {
 	segment int
 	gap     float64 // s between samples across which no edge is told
+	period  float64 // s for which a sample stands, at most
 	changes int
 	found   []activity
 
 	begun, active bool
 	x, y          float64 // of the last sample
 	open          activity
+	last          float64 // s, of the change before
 	// A change that is not yet sure.
 	pending bool
 	at      float64 // s, where the level crossed the middle
@@ -236,9 +238,9 @@ type watch struct {
 }
 
 func newWatch(segment int, rateHz float64) *watch {
-	w := &watch{segment: segment, gap: timedHole}
+	w := &watch{segment: segment, gap: timedHole, period: timedHole}
 	if rateHz > 0 {
-		w.gap = 2.5 / rateHz
+		w.gap, w.period = 2.5/rateHz, 1/rateHz
 	}
 	return w
 }
@@ -268,7 +270,7 @@ func (w *watch) see(x, y float64) {
 		// Both columns take a sample for the time from its begin to the next: a
 		// level that jumps between two samples jumps where the second one begins.
 		share := (0.5 - w.y) / (y - w.y)
-		w.pending, w.at, w.missing, w.samples, w.far = true, w.x+(share+0.5)*dt, missing, 0, false
+		w.pending, w.at, w.missing, w.samples, w.far = true, w.x+share*dt+math.Min(dt, w.period)/2, missing, 0, false
 	}
 	if w.pending {
 		w.samples++
@@ -288,6 +290,8 @@ func (w *watch) change() {
 		problem = fmt.Sprintf("an edge of its pin lies where samples of %s are missing", si.Format(w.missing, "s", 2))
 	}
 	w.pending, w.active = false, !w.active
+	w.at = math.Max(w.at, w.last) // where samples stand unevenly
+	w.last = w.at
 	if w.active {
 		w.open = activity{segment: w.segment, from: w.at, loose: w.missing, problem: problem}
 		return
@@ -303,7 +307,7 @@ func (w *watch) change() {
 // end closes the segment.
 func (w *watch) end() []activity {
 	if w.active {
-		w.open.to = w.x
+		w.open.to = math.Max(w.open.from, w.x)
 		if w.open.problem == "" {
 			w.open.problem = "the pin is active where the recording ends"
 		}
