@@ -414,7 +414,7 @@ func FuzzWatch(f *testing.F) {
 		}
 		last := math.Inf(-1)
 		for _, a := range w.end() {
-			if !(a.from >= last && a.to >= a.from && a.to <= x+0.02 && a.hole >= 0) {
+			if !(a.from >= last && a.to >= a.from && a.to <= x+timedHole && a.hole >= 0) {
 				t.Fatalf("%v: %+v after %g", level, a, last)
 			}
 			last = a.to
