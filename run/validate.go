@@ -111,6 +111,16 @@ func checkInfo(i meters.Info) error {
 		}
 		seen[c] = true
 	}
+	if c := i.Calibration; c != nil {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
+	if c := i.Characterisation; c != nil {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
 	for _, l := range []*meters.Limit{i.Accuracy.Volts, i.Accuracy.Amps, i.Accuracy.Watts} {
 		if l == nil {
 			continue

@@ -177,7 +177,7 @@ func (t *Timeline) Power() iter.Seq2[Stretch, error] {
 	return func(yield func(Stretch, error) bool) {
 		end := 0.0
 		for _, s := range t.segments {
-			f := filler{trace: &trace{}, lost: s.lost}
+			f := filler{trace: &trace{calibration: s.info.Calibration}, lost: s.lost}
 			if s.info.RateHz > 0 {
 				f.period = 1 / s.info.RateHz
 			}

@@ -30,6 +30,8 @@ type trace struct {
 
 	keeper keeper // of samples that tell the meter's character
 
+	calibration *meters.Calibration // corrects samples; nil: none
+
 	next int  // first knot not yet passed
 	at   sums // integral up to pos
 	pos  float64
@@ -73,7 +75,7 @@ const finestKnot = 2e-3 // s
 // newTrace plans knots over the near spans on a grid of samples, and exactly
 // at the places in exact.
 func newTrace(info meters.Info, near []span, exact []float64) *trace {
-	t := &trace{}
+	t := &trace{calibration: info.Calibration}
 	if info.RateHz > 0 {
 		t.period = 1 / info.RateHz
 	}
@@ -219,6 +221,9 @@ func (f *filler) add(b *run.Batch) error {
 	if err != nil {
 		return err
 	}
+	f.calibration.Of(meters.Watts).Apply(p)
+	f.calibration.Of(meters.Volts).Apply(v)
+	f.calibration.Of(meters.Amps).Apply(a)
 	f.rows += int64(b.Rows)
 	if b.TimesNs != nil {
 		return f.addTimed(b, p, v, a)
