@@ -30,9 +30,9 @@ const (
 	// the largest, and leastSpanU in their standard uncertainties.
 	leastSpan, leastSpanU = 0.2, 20
 	// mostResidual is how far off the line a point may lie, as a share of the
-	// span: a meter that is further off is not corrected by a line (assumed; data
-	// sheets of cheap meters say 0.5 %).
-	mostResidual = 0.01
+	// span: a meter that is further off is not corrected by a line (assumed: data
+	// sheets of cheap meters say so much for all of their errors).
+	mostResidual = 0.005
 )
 
 // Fit finds the line from readings to values by least squares with errors in
