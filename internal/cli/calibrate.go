@@ -244,7 +244,7 @@ func (o *calibrateFlags) calibrate(env *Env) error {
 		}
 		c, err := analysis.Fit(out.Points[name])
 		if err != nil {
-			return hinted(fmt.Errorf("%s: %w", name, err), "docs/method.md, section 9, says what points a calibration needs")
+			return hinted(fmt.Errorf("%s: %w", name, err), "docs/method.md, section 10, says what points a calibration needs")
 		}
 		*to = &c
 	}
