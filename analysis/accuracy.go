@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/joulemark/joulemark/meters"
 )
@@ -249,7 +248,7 @@ func calibrationWarnings(cal *meters.Calibration, model, serial, started string)
 	if cal.Model != "" && model != "" && cal.Model != model || cal.Serial != "" && serial != "" && cal.Serial != serial {
 		out = append(out, fmt.Sprintf("calibration %s was made on %s %s, not on this meter", cal.Name, cal.Model, cal.Serial))
 	}
-	if days, ok := daysBetween(cal.Date, started); ok && days > mostDays {
+	if days, ok := cal.AgeDays(started); ok && days > mostDays {
 		out = append(out, fmt.Sprintf("calibration %s was made %d days before this run: no drift since then is in the interval", cal.Name, days))
 	}
 	for _, q := range []struct {
@@ -278,16 +277,3 @@ func (g *group) outside(acc accuracy) []string {
 // mostDays is how old a calibration may be before a result says so: the usual
 // interval of recalibration.
 const mostDays = 365
-
-// daysBetween counts the days from a date to a time of RFC 3339.
-func daysBetween(date, started string) (days int, ok bool) {
-	from, err := time.Parse(time.DateOnly, date)
-	if err != nil {
-		return 0, false
-	}
-	to, err := time.Parse(time.RFC3339, started)
-	if err != nil {
-		return 0, false
-	}
-	return int(to.Sub(from).Hours() / 24), true
-}

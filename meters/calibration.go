@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 )
 
 // Estimate is a value with its standard uncertainty.
@@ -75,6 +76,20 @@ func (c *Calibration) Of(column string) *Correction {
 		return nil
 	}
 	return map[string]*Correction{Volts: c.Volts, Amps: c.Amps, Watts: c.Watts}[column]
+}
+
+// AgeDays counts the days from the calibration to a time of RFC 3339; not ok
+// where one of the two is not known.
+func (c *Calibration) AgeDays(at string) (days int, ok bool) {
+	from, err := time.Parse(time.DateOnly, c.Date)
+	if err != nil {
+		return 0, false
+	}
+	to, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return 0, false
+	}
+	return int(to.Sub(from).Hours() / 24), true
 }
 
 // Bounds of what may be a calibration: beyond them something else is wrong

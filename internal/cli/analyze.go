@@ -60,7 +60,7 @@ func analyzeVerb(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			set, err := analyzeAll(args, o.meter, by, opt)
+			set, err := analyzeBy(args, o.meter, by, opt)
 			if err != nil {
 				return err
 			}
@@ -145,7 +145,12 @@ func (a analyzed) void() bool {
 
 // analyzeAll analyzes all runs that the paths name, with all their meters or
 // the one that is named.
-func analyzeAll(paths []string, meter string, by align.Options, o analysis.Options) (analyzed, error) {
+func analyzeAll(paths []string, meter string, o analysis.Options) (analyzed, error) {
+	return analyzeBy(paths, meter, align.Options{}, o)
+}
+
+// analyzeBy is analyzeAll with options of the time line.
+func analyzeBy(paths []string, meter string, by align.Options, o analysis.Options) (analyzed, error) {
 	out := analyzed{ResultSet: analysis.ResultSet{Schema: analysis.ResultSetSchema}}
 	set, broken, err := eachMeterBy(paths, meter, by, func(t *align.Timeline) error {
 		res, err := analysis.Analyze(t, o)

@@ -32,7 +32,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"record": record,
+			"record": recordLogs,
 			"steady": steady,
 			"edit":   edit,
 			"exits":  exits,
@@ -64,7 +64,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 // record SCENARIO SEED writes power.txt and marks.txt: one campaign of the
 // bench, as the open FNIRSI loggers and a terminal program write it.
-func record(ts *testscript.TestScript, neg bool, args []string) {
+func recordLogs(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: record SCENARIO SEED")
 	}

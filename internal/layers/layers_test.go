@@ -32,6 +32,7 @@ var rooms = []struct {
 	{"internal/exports", 7},
 	{"internal/record", 7},
 	{"internal/campaign", 7},
+	{"internal/doctor", 7},
 	{"bench", 8},
 	{"internal/cli", 9},
 	{"cmd", 10},

@@ -1,0 +1,65 @@
+// Command guest is the first and only program of the machine that bench/usb
+// boots: it makes USB gadgets that are meters inside and devices outside, runs
+// joulemark on them, and says on the second serial port what is true:
+//
+//	plan NAME...
+//	ok NAME: DETAIL
+//	FAIL NAME: DETAIL
+//	end
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	out, err := boot()
+	if err != nil {
+		fmt.Println("FAIL boot:", err)
+	} else {
+		runAll(out, scenarios())
+	}
+	time.Sleep(100 * time.Millisecond) // the console is slow
+	unix.Sync()
+	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+}
+
+// gadgets is how many meters there are at a time: usb_f_hid serves four
+// (HIDG_MINORS).
+const gadgets = 4
+
+// runAll runs scenarios, several at a time, each on a gadget of its own.
+func runAll(out *os.File, all []scenario) {
+	var names []string
+	for _, s := range all {
+		names = append(names, s.name)
+	}
+	fmt.Fprintln(out, "plan", strings.Join(names, " "))
+	free := make(chan int, gadgets)
+	for i := range gadgets {
+		free <- i
+	}
+	var running sync.WaitGroup
+	for _, s := range all {
+		n := <-free
+		running.Go(func() {
+			detail, err := s.on(n)
+			if err != nil {
+				fmt.Fprintf(out, "FAIL %s: %s\n", s.name, oneLine(err.Error()))
+			} else {
+				fmt.Fprintf(out, "ok %s: %s\n", s.name, detail)
+			}
+			free <- n
+		})
+	}
+	running.Wait()
+	fmt.Fprintln(out, "end")
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
