@@ -54,7 +54,7 @@ func (h halfWidths) hold(value, truth, u float64, limits ...float64) int {
 
 // TestFitHoldsTheTruth draws meters, references and noise.
 func TestFitHoldsTheTruth(t *testing.T) {
-	const campaigns = 4000
+	campaigns := max(1000, *draws)
 	for _, c := range []struct {
 		name      string
 		values    []float64
@@ -67,11 +67,11 @@ func TestFitHoldsTheTruth(t *testing.T) {
 		{"three points, both", []float64{0.1, 0.2, 0.4}, 5e-5, meters.Limit{Gain: 3e-4, Offset: 2e-5}},
 	} {
 		seed := uint64(1)
-		draws, halves := rand.New(rand.NewPCG(seed, 1)), halfWidths{}
+		from, halves := rand.New(rand.NewPCG(seed, 1)), halfWidths{}
 		gains, offsets, joules := 0, 0, 0
 		for range campaigns {
-			m := random(draws)
-			k, err := Fit(m.points(c.values, c.noise, c.reference, draws))
+			m := random(from)
+			k, err := Fit(m.points(c.values, c.noise, c.reference, from))
 			if err != nil {
 				t.Fatal(c.name, err)
 			}
@@ -85,7 +85,7 @@ func TestFitHoldsTheTruth(t *testing.T) {
 			limits := propagate(acc, amounts{joules: e, webers: 5, coulomb: amps[0], allWebers: 5, allCoulomb: amps[0], levels: []levels{{volts: 5, amps: 0.4}}})
 			joules += halves.hold(e, 5*0.4, 1e-9, values(limits, acc)...)
 		}
-		share := func(n int) float64 { return 100 * float64(n) / campaigns }
+		share := func(n int) float64 { return 100 * float64(n) / float64(campaigns) }
 		fmt.Printf("%-24s gain %.1f %%, offset %.1f %%, energy %.1f %%\n", c.name, share(gains), share(offsets), share(joules))
 		for what, n := range map[string]int{"gain": gains, "offset": offsets} {
 			if s := share(n); s < 93 || s > 97.2 {
@@ -104,7 +104,7 @@ func TestFitHoldsTheTruth(t *testing.T) {
 func TestFitOfACurve(t *testing.T) {
 	draws := rand.New(rand.NewPCG(2, 2))
 	held, n, halves := 0, 0, halfWidths{}
-	for range 1000 {
+	for range 300 {
 		m := random(draws)
 		m.curve = 0.008 * (2*draws.Float64() - 1)
 		k, err := Fit(m.points([]float64{0, 0.2, 0.4, 0.7, 1}, 1e-5, meters.Limit{Gain: 1e-4}, draws))

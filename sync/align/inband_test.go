@@ -16,22 +16,21 @@ import (
 // pinRun is a run made by hand whose meter records a pin: 1 W idle, 3 W in
 // windows, 100 samples a second.
 type pinRun struct {
-	seconds  float64
-	windows  [][2]float64 // host s
-	column   string       // dp_volts unless given
-	pin      run.InBand
-	low      float64
-	high     float64 // V
-	noise    float64 // V
-	late     float64 // s, of the lines: arrivals alone are wrong by so much
-	lag      float64 // s, of the power behind the pin
-	lines    []string
-	mute     bool                                 // no win lines
-	drop     func(w int) bool                     // windows whose statement is lost
-	hello    string                               // instead of one with a rate of ticks
-	spoil    func(i int, level float64) float64   // of sample i of the pin
-	silent   func(i int) bool                     // packets that never came
-	arrivals func(i int, seconds float64) float64 // of the packet that ends with sample i
+	seconds float64
+	windows [][2]float64 // host s
+	column  string       // dp_volts unless given
+	pin     run.InBand
+	low     float64
+	high    float64 // V
+	noise   float64 // V
+	late    float64 // s, of the lines: arrivals alone are wrong by so much
+	lag     float64 // s, of the power behind the pin
+	lines   []string
+	mute    bool                               // no win lines
+	drop    func(w int) bool                   // windows whose statement is lost
+	hello   string                             // instead of one with a rate of ticks
+	spoil   func(i int, level float64) float64 // of sample i of the pin
+	silent  func(i int) bool                   // packets that never came
 }
 
 func (c pinRun) play(t *testing.T) *run.Run {
