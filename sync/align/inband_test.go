@@ -420,3 +420,40 @@ func FuzzWatch(f *testing.F) {
 		}
 	})
 }
+
+// Idle time that was stated moves with the statements, and one activity is no
+// two windows.
+func TestPinMovesIdle(t *testing.T) {
+	xs := uneven(6)
+	c := pinRun{seconds: 22, windows: xs, pin: high(), late: 0.09}
+	for i, x := range xs[1:] {
+		from, to := xs[i][1]+0.75, x[0]-0.02
+		c.lines = append(c.lines, fmt.Sprintf("%.3f @jm idle w=%d t0=%.0f t1=%.0f mode=sleep", x[0]-0.01, i+2, from*1e6, to*1e6))
+	}
+	last := xs[5]
+	c.lines = append(c.lines, fmt.Sprintf("21.5 @jm win w=50 alg=a op=b n=1 t0=%.0f t1=%.0f idle=wfi pre_us=400000 post_us=300000", last[0]*1e6, last[1]*1e6))
+	line, err := Align(c.play(t), "usb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, q := range line.Quiet {
+		if q.Mode != "sleep" {
+			continue
+		}
+		for _, x := range xs[1:] {
+			// At most a sample and the scatter of the pairs early, and never late.
+			if early := x[0] - 0.02 - q.To; early > -0.005 && early < 0.02 {
+				found++
+			}
+		}
+	}
+	if found != len(xs)-1 {
+		t.Errorf("%d of %d idle intervals end where they should: %+v", found, len(xs)-1, line.Quiet)
+	}
+	for _, w := range line.Windows {
+		if twice := w.W == 6 || w.W == 50; twice != strings.Contains(w.Excluded, "two statements claim") && w.W <= 50 {
+			t.Errorf("window %d: %q", w.W, w.Excluded)
+		}
+	}
+}
