@@ -56,14 +56,14 @@ func (s *scripted) Close() error {
 	return s.closeErr
 }
 
-type session struct {
+type outcome struct {
 	watts   []float64
 	times   []int64
 	notices []meters.Notice
 	err     error
 }
 
-func stream(t *testing.T, s *scripted, every time.Duration, untilNs int64, first ...meters.Notice) (out session) {
+func stream(t *testing.T, s *scripted, every time.Duration, untilNs int64, first ...meters.Notice) (out outcome) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -65,8 +65,8 @@ func TestConformance(t *testing.T) {
 	}.Run(t)
 }
 
-// session is what the driver made of a machine.
-type session struct {
+// outcome is what the driver made of a machine.
+type outcome struct {
 	info    meters.Info
 	times   []int64     // host ns of each sample's beginning
 	arrival []int64     // host ns of its end
@@ -75,11 +75,11 @@ type session struct {
 	err     error
 }
 
-func stream(t *testing.T, h *meterstest.Host, o meters.Options, untilNs int64) session {
+func stream(t *testing.T, h *meterstest.Host, o meters.Options, untilNs int64) outcome {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var s session
+	var s outcome
 	o.Notify = func(n meters.Notice) { s.notices = append(s.notices, n) }
 	h.Passed = func(hostNs int64) {
 		if hostNs >= untilNs {

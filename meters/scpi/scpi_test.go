@@ -64,7 +64,7 @@ func (i *instrument) Read(b []byte, untilNs int64) (int, int64, error) {
 	return 0, i.hostNs, err
 }
 
-type session struct {
+type outcome struct {
 	info    meters.Info
 	volts   []float64
 	amps    []float64
@@ -72,7 +72,7 @@ type session struct {
 	err     error
 }
 
-func stream(t *testing.T, port *instrument, o meters.Options, seconds float64) (s session) {
+func stream(t *testing.T, port *instrument, o meters.Options, seconds float64) (s outcome) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
