@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/meters"
@@ -30,32 +32,22 @@ two lengths tell how much; --subtract-overhead takes it off.`
 
 func analyzeVerb(env *Env) *cobra.Command {
 	var o struct {
-		json, strict    bool
-		baseline, meter string
-		accuracy        string
-		overhead        bool
+		json, strict bool
+		analysisFlags
 	}
 	c := &cobra.Command{
 		Use: "analyze RUN...", Short: "energy per operation, next to latency", Long: analyzeHelp, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			opt := analysis.Options{Baseline: analysis.Baseline(o.baseline), SubtractOverhead: o.overhead}
-			if err := checkBaseline(opt.Baseline); err != nil {
+			opt, err := o.options(c.Flags().Changed("accuracy"))
+			if err != nil {
 				return err
-			}
-			if c.Flags().Changed("accuracy") {
-				a, err := meters.ParseAccuracy(o.accuracy)
-				if err != nil {
-					return usage("--accuracy: %w", err)
-				}
-				a.Source = "stated on the command line"
-				opt.Accuracy = &a
 			}
 			set, err := analyzeAll(args, o.meter, opt)
 			if err != nil {
 				return err
 			}
 			if o.json {
-				err = printResults(env, set)
+				err = printResults(env.Stdout, set)
 			} else {
 				err = printTables(env.Stdout, set.Runs)
 			}
@@ -74,11 +66,37 @@ func analyzeVerb(env *Env) *cobra.Command {
 	f := c.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON (joulemark.results/1, or joulemark.resultset/1 for a set)")
 	f.BoolVar(&o.strict, "strict", false, "exit with 3 if a warning voids the claim")
+	o.analysisFlags.add(f)
+	return c
+}
+
+// analysisFlags say how runs are analyzed.
+type analysisFlags struct {
+	baseline, meter, accuracy string
+	overhead                  bool
+}
+
+func (o *analysisFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&o.baseline, "baseline", "local", "idle level to subtract: `local`, global or none")
 	f.BoolVar(&o.overhead, "subtract-overhead", false, "take what a window costs beside its operations (wake-up, mark) off their energy; it is found from windows of two lengths")
-	f.StringVar(&o.meter, "meter", "", "analyze this `NAME` of several meters in a run")
+	f.StringVar(&o.meter, "meter", "", "take this `NAME` of several meters in a run")
 	f.StringVar(&o.accuracy, "accuracy", "", "the meter's limits, instead of what the run says: `SPEC` is exact, unknown, or like v=0.5%+20uV,a=0.5%+20uA")
-	return c
+}
+
+func (o *analysisFlags) options(accuracyGiven bool) (analysis.Options, error) {
+	opt := analysis.Options{Baseline: analysis.Baseline(o.baseline), SubtractOverhead: o.overhead}
+	if err := checkBaseline(opt.Baseline); err != nil {
+		return opt, err
+	}
+	if accuracyGiven {
+		a, err := meters.ParseAccuracy(o.accuracy)
+		if err != nil {
+			return opt, usage("--accuracy: %w", err)
+		}
+		a.Source = "stated on the command line"
+		opt.Accuracy = &a
+	}
+	return opt, nil
 }
 
 // analyzed is the results of one or several runs.
@@ -170,9 +188,9 @@ func eachMeter(paths []string, meter string, use func(*align.Timeline) error) (s
 	return set, broken, fmt.Errorf("no run in %s holds samples", list(paths))
 }
 
-func printResults(env *Env, a analyzed) error {
+func printResults(w io.Writer, a analyzed) error {
 	if a.set {
-		return printJSON(env.Stdout, a.ResultSet)
+		return printJSON(w, a.ResultSet)
 	}
-	return printJSON(env.Stdout, a.Runs[0])
+	return printJSON(w, a.Runs[0])
 }
