@@ -20,7 +20,7 @@ import (
 // one table of benchstat unless it is told to ignore the difference.
 func WriteBenchmark(w io.Writer, runs []analysis.Results) error {
 	b := benchmarks{w: bufio.NewWriter(w), config: map[string]string{}}
-	b.print("Unit J/op better=lower\nUnit W better=lower\n")
+	b.print("Unit J/op better=lower\n")
 	for i := range runs {
 		b.run(&runs[i])
 	}
@@ -53,7 +53,7 @@ func (b *benchmarks) set(key, value string) {
 		return
 	}
 	b.config[key] = value
-	b.print("%s: %s\n", key, value)
+	b.print("%s\n", strings.TrimSpace(key+": "+value))
 }
 
 func (b *benchmarks) run(r *analysis.Results) {

@@ -130,6 +130,6 @@ func real[T any](name, unit string, value func(T) float64) field[T] {
 	return field[T]{Column{Name: name, Unit: unit, Kind: Real}, func(r T) any { return value(r) }}
 }
 
-func flag[T any](name string, value func(T) bool) field[T] {
+func truth[T any](name string, value func(T) bool) field[T] {
 	return field[T]{Column{Name: name, Kind: Flag}, func(r T) any { return value(r) }}
 }

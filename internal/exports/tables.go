@@ -48,9 +48,9 @@ func Results(runs []analysis.Results) Table {
 		text("alignment_method", func(o operation) string { return string(o.Alignment.Method) }),
 		real("alignment_offset_s", "s", func(o operation) float64 { return float64(o.Alignment.Offset) }),
 		real("alignment_u_s", "s", func(o operation) float64 { return float64(o.Alignment.U) }),
-		flag("voided", func(o operation) bool { return o.op.Voided }),
+		truth("voided", func(o operation) bool { return o.op.Voided }),
 		text("warnings", func(o operation) string { return strings.Join(o.op.Warnings, "; ") }),
-		flag("run_voided", func(o operation) bool { return len(o.Results.Voids) > 0 }),
+		truth("run_voided", func(o operation) bool { return len(o.Results.Voids) > 0 }),
 		text("run_warnings", func(o operation) string { return strings.Join(o.Results.Warnings, "; ") }),
 	)
 	return tableOf(rows, map[string]string{"table": "results"}, fields)
@@ -100,8 +100,8 @@ func Windows(runs []analysis.Results) Table {
 		real("net_j", "J", func(w window) float64 { return float64(w.w.Net) }),
 		real("idle_w", "W", func(w window) float64 { return float64(w.w.Idle) }),
 		real("coverage", "", func(w window) float64 { return float64(w.w.Coverage) }),
-		flag("duty_cycle", func(w window) bool { return w.w.DutyCycle }),
-		flag("by_hand", func(w window) bool { return w.w.ByHand }),
+		truth("duty_cycle", func(w window) bool { return w.w.DutyCycle }),
+		truth("by_hand", func(w window) bool { return w.w.ByHand }),
 		text("excluded", func(w window) string { return w.w.Excluded }),
 	)
 	return tableOf(rows, map[string]string{"table": "windows"}, fields)
@@ -111,7 +111,7 @@ func Windows(runs []analysis.Results) Table {
 func provenance[T any](of func(T) *analysis.Results) []field[T] {
 	return []field[T]{
 		text("run", func(r T) string { return of(r).Run }),
-		flag("simulated", func(r T) bool { return of(r).Simulated }),
+		truth("simulated", func(r T) bool { return of(r).Simulated }),
 		text("meter", func(r T) string { return of(r).Meter.Name }),
 		text("meter_driver", func(r T) string { return of(r).Meter.Driver }),
 		text("meter_model", func(r T) string { return of(r).Meter.Model }),
@@ -123,6 +123,6 @@ func provenance[T any](of func(T) *analysis.Results) []field[T] {
 		text("cc", func(r T) string { return of(r).Target.CC }),
 		text("cflags", func(r T) string { return of(r).Target.CFlags }),
 		text("baseline", func(r T) string { return string(of(r).Baseline) }),
-		flag("overhead_subtracted", func(r T) bool { return of(r).OverheadSubtracted }),
+		truth("overhead_subtracted", func(r T) bool { return of(r).OverheadSubtracted }),
 	}
 }
