@@ -33,6 +33,7 @@ var rooms = []struct {
 	{"internal/record", 7},
 	{"internal/campaign", 7},
 	{"internal/doctor", 7},
+	{"internal/lines", 7},
 	{"bench", 8},
 	{"internal/cli", 9},
 	{"cmd", 10},
