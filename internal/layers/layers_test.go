@@ -23,6 +23,7 @@ var rooms = []struct {
 	{"sync/clock", 1},
 	{"meters", 2},
 	{"sync/mark", 2},
+	{"marks", 3},
 	{"sync/source", 3},
 	{"run", 3},
 	{"sync/align", 4},

@@ -115,7 +115,7 @@ func TestAdapters(t *testing.T) {
 			lines: []said{{0, "+DTP:253:sign:Ed25519:1"}, {1002, "+R8:12550:253:Ed25519:0.46"}},
 			want:  []string{"Ed25519/sign 12550 0-1002"}},
 		{name: "OpenSSL behind a pipe that holds lines back", adapter: "openssl-speed",
-			lines: []said{{3000, "+DTP:253:sign:Ed25519:1"}, {3000, "+R8:12550:253:Ed25519:1.00"}},
+			lines: []said{{3000, "+DTP:253:sign:Ed25519:1"}, {3100, "+R8:12550:253:Ed25519:1.00"}},
 			note:  "arrived later than they were printed"},
 		{name: "OpenSSL for people", adapter: "openssl-speed",
 			lines: []said{
@@ -152,7 +152,7 @@ func TestAdapters(t *testing.T) {
 			lines: []said{{0, "ML-KEM-768 | | | | | | "}, {9000, "keygen | 100 | 3.000 | 1 | 1 | 1 | 1"}},
 			want:  []string{"ML-KEM-768/keygen 100 6000-9000"}},
 		{name: "liboqs behind a pipe: all rows at the end", adapter: "liboqs-speed",
-			lines: []said{{9000, "ML-KEM-768 | | | | | | "}, {9000, "keygen | 100 | 3.000 | 1 | 1 | 1 | 1"}},
+			lines: []said{{9000, "ML-KEM-768 | | | | | | "}, {9100, "keygen | 100 | 3.000 | 1 | 1 | 1 | 1"}},
 			note:  "stdbuf -oL"},
 		{name: "log of ESP-IDF", adapter: "esp-idf-log",
 			lines: []said{
