@@ -8,38 +8,32 @@
 #
 # docs/recipes/instrument.md says how to choose n.
 
-# jm_bytes TEXT prints its bytes as decimal numbers.
-jm_bytes() {
-	printf '%s' "$1" | od -An -v -tu1
-}
-
-# jm_crc TEXT prints its CRC-16/CCITT-FALSE.
+# jm_crc TEXT sets jm_c to its CRC-16/CCITT-FALSE.
 jm_crc() {
 	jm_c=65535
-	for jm_b in $(jm_bytes "$1"); do
+	for jm_b in $(printf '%s' "$1" | od -An -v -tu1); do
 		jm_x=$(((jm_c >> 8 ^ jm_b) & 255))
 		jm_x=$((jm_x ^ jm_x >> 4))
 		jm_c=$(((jm_c << 8 ^ jm_x << 12 ^ jm_x << 5 ^ jm_x) & 65535))
 	done
-	printf '%04X' "$jm_c"
 }
 
-# jm_escape VALUE prints it as it stands on the wire.
+# jm_escape VALUE sets jm_value to it as it stands on the wire.
 jm_escape() {
+	jm_value=$1
 	case $1 in
 	*[!A-Za-z0-9._/+:,-]*) ;;
-	*)
-		printf '%s' "$1"
-		return
-		;;
+	*) return ;;
 	esac
-	for jm_b in $(jm_bytes "$1"); do
-		case $jm_b in
-		37 | 42 | 61 | 64) printf '%%%02X' "$jm_b" ;;
-		3[3-9] | [4-9][0-9] | 10[0-9] | 11[0-9] | 12[0-6]) printf "\\$(printf '%03o' "$jm_b")" ;;
-		*) printf '%%%02X' "$jm_b" ;;
-		esac
-	done
+	jm_value=$(
+		for jm_b in $(printf '%s' "$1" | od -An -v -tu1); do
+			case $jm_b in
+			37 | 42 | 61 | 64) printf '%%%02X' "$jm_b" ;;
+			3[3-9] | [4-9][0-9] | 10[0-9] | 11[0-9] | 12[0-6]) printf "\\$((jm_b >> 6))$((jm_b >> 3 & 7))$((jm_b & 7))" ;;
+			*) printf '%%%02X' "$jm_b" ;;
+			esac
+		done
+	)
 }
 
 # jm KIND KEY=VALUE... prints one statement with its CRC.
@@ -47,9 +41,11 @@ jm() {
 	jm_line="@jm $1"
 	shift
 	for jm_field; do
-		jm_line="$jm_line ${jm_field%%=*}=$(jm_escape "${jm_field#*=}")"
+		jm_escape "${jm_field#*=}"
+		jm_line="$jm_line ${jm_field%%=*}=$jm_value"
 	done
-	printf '%s *%s\n' "$jm_line" "$(jm_crc "$jm_line")"
+	jm_crc "$jm_line"
+	printf '%s *%04X\n' "$jm_line" "$jm_c"
 }
 
 # jm_window ALG OP N COMMAND... keeps quiet, runs the command, which does N

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,29 @@ func vectors(t *testing.T) []vector {
 	return out
 }
 
+// content reads a file of this folder; the go command sees that the test depends
+// on it.
+func content(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// python is a command that finds the module.
+func python(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "joulemark.py"), []byte(content(t, "joulemark.py")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(program(t, "python3"), args...)
+	c.Dir = dir
+	return c
+}
+
 // program finds an interpreter, or skips the test.
 func program(t *testing.T, name string) string {
 	t.Helper()
@@ -86,14 +110,13 @@ func checkVectors(t *testing.T, all []vector, out []byte) {
 }
 
 func TestPythonVectors(t *testing.T) {
-	python := program(t, "python3")
+	t.Parallel()
 	all := vectors(t)
-	c := exec.Command(python, "-c", `import json, sys, joulemark
+	c := python(t, "-c", `import json, sys, joulemark
 for line in sys.stdin:
     kind, words = json.loads(line)
     pairs = [bytes.fromhex(w).split(b"=", 1) for w in words]
     sys.stdout.buffer.write(joulemark.statement(kind, **{k.decode(): v for k, v in pairs}))`)
-	c.Env = append(os.Environ(), "PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1")
 	var in bytes.Buffer
 	for _, v := range all {
 		words := []string{}
@@ -111,14 +134,14 @@ for line in sys.stdin:
 }
 
 func TestPythonExamples(t *testing.T) {
-	c := exec.Command(program(t, "python3"), "-m", "doctest", "joulemark.py")
-	c.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-	output(t, c)
+	t.Parallel()
+	output(t, python(t, "-m", "doctest", "joulemark.py"))
 }
 
 // What the Python module prints, to standard output, is understood.
 func TestPythonWindow(t *testing.T) {
-	c := exec.Command(program(t, "python3"), "-c", `import joulemark
+	t.Parallel()
+	c := python(t, "-c", `import joulemark
 joulemark._default._sleep = lambda seconds: None
 joulemark.hello(target="laptop", impl="hashlib")
 with joulemark.window("sha256", "run", 3, key="none"):
@@ -131,7 +154,6 @@ except OSError:
 joulemark.idle(1)
 joulemark.begin("sha256", "run", 2)
 joulemark.end()`)
-	c.Env = append(os.Environ(), "PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1")
 	var d mark.Decoder
 	var kinds []string
 	for line := range bytes.Lines(output(t, c)) {
@@ -188,21 +210,26 @@ func inShell(t *testing.T, shell []string, script string, env ...string) []byte 
 	t.Helper()
 	c := exec.Command(shell[0], append(shell[1:len(shell):len(shell)], "-u")...)
 	c.Env = append(os.Environ(), env...)
-	c.Stdin = strings.NewReader(". ./joulemark.sh\n" + script)
+	c.Stdin = strings.NewReader(content(t, "joulemark.sh") + script)
 	return output(t, c)
 }
 
 func TestShellVectors(t *testing.T) {
-	all := slices.DeleteFunc(vectors(t), func(v vector) bool { return strings.Contains(v.Line, "%00") }) // no word of a shell holds a NUL
-	var script strings.Builder
-	for _, v := range all {
-		fmt.Fprintf(&script, "jm %s", v.Kind)
-		for _, w := range v.words {
-			fmt.Fprintf(&script, " '%s'", strings.ReplaceAll(w, "'", `'\''`))
+	t.Parallel()
+	// No word of a shell holds a NUL.
+	all := slices.DeleteFunc(vectors(t), func(v vector) bool { return strings.Contains(v.Line, "%00") })
+	for i, shell := range shells(t) {
+		if i > 0 { // the hard ones: a shell is slow
+			all = slices.DeleteFunc(all, func(v vector) bool { return v.Kind != "note" })
 		}
-		script.WriteString("\n")
-	}
-	for _, shell := range shells(t) {
+		var script strings.Builder
+		for _, v := range all {
+			fmt.Fprintf(&script, "jm %s", v.Kind)
+			for _, w := range v.words {
+				fmt.Fprintf(&script, " '%s'", strings.ReplaceAll(w, "'", `'\''`))
+			}
+			script.WriteString("\n")
+		}
 		checkVectors(t, all, inShell(t, shell, script.String()))
 	}
 }
@@ -210,6 +237,7 @@ func TestShellVectors(t *testing.T) {
 // A window of a shell: begin, the command with its output elsewhere, end; a
 // command that fails ends none.
 func TestShellWindow(t *testing.T) {
+	t.Parallel()
 	for _, shell := range shells(t) {
 		out := inShell(t, shell, `jm_window ML-DSA-44 sign 100 echo working || exit 1
 jm_window ML-DSA-44 verify 5 sh -c 'exit 3'
@@ -226,6 +254,42 @@ jm_window ML-DSA-44 verify 5 sh -c 'exit 3'
 		want := "begin alg=ML-DSA-44 op=sign n=100; end alg=ML-DSA-44 op=sign n=100; begin alg=ML-DSA-44 op=verify n=5"
 		if strings.Join(got, "; ") != want {
 			t.Errorf("%v: statements are %q, want %q", shell, got, want)
+		}
+	}
+}
+
+// block returns the code of the recipe in a language.
+func block(t *testing.T, language string) string {
+	t.Helper()
+	_, code, ok := strings.Cut(content(t, "../docs/recipes/instrument.md"), "```"+language+"\n")
+	code, _, closed := strings.Cut(code, "```")
+	if !ok || !closed {
+		t.Fatalf("the recipe holds no %s", language)
+	}
+	return code
+}
+
+// The recipe's examples state what they say.
+func TestRecipe(t *testing.T) {
+	t.Parallel()
+	kinds := func(out []byte) string {
+		var d mark.Decoder
+		var kinds []string
+		for line := range bytes.Lines(out) {
+			if s, ok := d.Decode(line); ok {
+				kinds = append(kinds, s.Kind)
+			}
+		}
+		return strings.Join(kinds, " ")
+	}
+	c := python(t, "-c", "import time\ntime.sleep = lambda seconds: None\n"+block(t, "python"))
+	if got, want := kinds(output(t, c)), "hello sync sync win sync win sync win"; got != want {
+		t.Errorf("python states %q, want %q", got, want)
+	}
+	for _, shell := range shells(t) {
+		_, script, _ := strings.Cut(block(t, "sh"), "\n") // inShell reads joulemark.sh
+		if got, want := kinds(inShell(t, shell, script, "JM_QUIET=0")), "hello begin end"; got != want {
+			t.Errorf("%v states %q, want %q", shell, got, want)
 		}
 	}
 }

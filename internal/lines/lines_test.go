@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -225,6 +226,30 @@ func TestWrongOptions(t *testing.T) {
 	} {
 		if _, err := New(c.adapter, Config{Options: c.options}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %v: %v, want %s", c.adapter, c.options, err, c.want)
+		}
+	}
+}
+
+// docs/lines.md names every adapter and option.
+func TestAdaptersAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/lines.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range Adapters {
+		row := ""
+		for line := range strings.Lines(string(page)) {
+			if strings.HasPrefix(line, "| `"+a.Name+"` |") {
+				row = line
+			}
+		}
+		if row == "" {
+			t.Errorf("docs/lines.md says nothing of %s", a.Name)
+		}
+		for _, o := range a.Options {
+			if !strings.Contains(row, "`"+o.Name+"`") {
+				t.Errorf("docs/lines.md says nothing of the option %s of %s", o.Name, a.Name)
+			}
 		}
 	}
 }
