@@ -2,7 +2,10 @@ package exports
 
 import (
 	"bytes"
+	"io"
 	"math"
+	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -115,4 +118,46 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%s: a full disk is no error", name)
 		}
 	}
+}
+
+// Memory does not grow with the run: what is live after 600,000 samples is live
+// after 1,800,000.
+func TestMemoryIsBounded(t *testing.T) {
+	const size, blocks = 500, 3600
+	for name, write := range map[string]func(io.Writer, Table) error{"csv": WriteCSV, "parquet": WriteParquet} {
+		var early, late uint64
+		noise := rand.New(rand.NewPCG(1, 2))
+		table := Table{Columns: []Column{{Name: "t_s", Unit: "s", Kind: Real}, {Name: "amps", Unit: "A", Kind: Single}}}
+		table.Blocks = func(yield func(Block, error) bool) {
+			b := Block{Rows: size, Values: []Values{{Reals: make([]float64, size)}, {Reals: make([]float64, size)}}}
+			for i := range blocks {
+				for k := range size {
+					b.Values[0].Reals[k], b.Values[1].Reals[k] = noise.Float64(), noise.Float64() // does not compress
+				}
+				if !yield(b, nil) {
+					return
+				}
+				switch i {
+				case blocks / 3:
+					early = live()
+				case blocks - 1:
+					late = live()
+				}
+			}
+		}
+		if err := write(io.Discard, table); err != nil {
+			t.Fatal(err)
+		}
+		if early == 0 || late > early+8<<20 {
+			t.Errorf("%s: %d bytes are live early, %d late", name, early, late)
+		}
+	}
+}
+
+// live is how many bytes of the heap are in use.
+func live() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
