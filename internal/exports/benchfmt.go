@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -95,6 +96,7 @@ func (b *benchmarks) window(r *analysis.Results, w *analysis.Window, bits string
 		return
 	}
 	b.set("idle-mode", w.IdleMode)
+	b.set("voided", voided(r, w))
 	name := "Benchmark" + benchmarkName(w.Alg) + "/op=" + word(w.Op)
 	if bits != "" {
 		name += "/bits=" + bits
@@ -109,6 +111,17 @@ func (b *benchmarks) window(r *analysis.Results, w *analysis.Window, bits string
 		}
 	}
 	b.print("\n")
+}
+
+// voided is "true" where a warning voids what the window belongs to.
+func voided(r *analysis.Results, w *analysis.Window) string {
+	of := func(o analysis.Operation) bool {
+		return o.Voided && o.Alg == w.Alg && o.Op == w.Op && o.IdleMode == w.IdleMode
+	}
+	if runVoided(r) || slices.ContainsFunc(r.Operations, of) {
+		return "true"
+	}
+	return ""
 }
 
 // benchmarkName is alg as the format allows it: the name of a benchmark does

@@ -34,6 +34,9 @@ func two() []analysis.Results {
 			Target:    analysis.Target{Name: "pi1", ISA: "armv6", Bits: 32, Impl: "circl v1.6.5", CC: "gcc 12.2", CFlags: "-O2"},
 			Alignment: analysis.Alignment{Method: "edges", Offset: 0.0574, U: 0.0002},
 			Operations: []analysis.Operation{{
+				Alg: "Ed25519", Op: "sign", Windows: 1, Count: 5, IdleMode: "os", Net: value(0.001), Gross: value(0.002), NetWatts: unstated, Idle: unstated,
+				IdleStep: unstated, Overhead: unstated, Latency: analysis.Latency{Mean: 0.01}, Voided: true, Warnings: []string{"timed out"},
+			}, {
 				Alg: "ML-DSA-44", Op: "sign", Windows: 2, Count: 300, IdleMode: "os", Keys: 4,
 				Net: value(0.016), Gross: value(0.064), NetWatts: value(0.16), Idle: value(0.48), IdleStep: unstated, Overhead: unstated,
 				Latency:  analysis.Latency{Mean: 0.1, P50: 0.09, P95: 0.2, Min: 0.05, Max: 0.4, SD: 0.04},
@@ -43,9 +46,10 @@ func two() []analysis.Results {
 				{W: 1, Alg: "ML-DSA-44", Op: "sign", N: 100, IdleMode: "os", T0: 1, T1: 11, Gross: 6.4, Net: 1.6, Idle: 0.48, Coverage: 1},
 				{W: 2, Alg: "ML-DSA-44", Op: "sign", N: 200, IdleMode: "os", T0: 20, T1: 40, Gross: 12.8, Net: 3.2, Idle: 0.48, Coverage: 1},
 				{W: 3, Alg: "ML-DSA-44", Op: "sign", N: 100, IdleMode: "os", T0: 50, T1: 51, Gross: nan, Net: nan, Idle: nan, Coverage: 0.5, Excluded: "half of it is missing"},
+				{W: 5, Alg: "Ed25519", Op: "sign", N: 5, IdleMode: "os", T0: 70, T1: 70.05, Gross: 0.01, Net: 0.005, Idle: 0.1, Coverage: 1},
 				{W: 4, Alg: "spin", Op: "run", N: 100, IdleMode: "os", T0: 60, T1: 61, Gross: 1, Net: 0.5, Idle: 0.5, Coverage: 1, DutyCycle: true},
 			},
-			Warnings: []string{}, Voids: []string{},
+			Warnings: []string{}, Voids: []string{"Ed25519 sign: see its warnings"},
 		},
 		{
 			Run: "log", Baseline: analysis.None, Meter: analysis.Meter{Name: "usb"},
@@ -115,11 +119,14 @@ func TestWhatIsNotStatedIsEmpty(t *testing.T) {
 		"net_j_per_op": "", "net_j_per_op_lo95": "", "gross_j_per_op": "0.5", "bits": "", "keys": "", "latency_s": "2",
 		"latency_s_p50": "", "voided": "true", "run_voided": "true", "simulated": "false", "run_warnings": "a line\nbreak",
 	} {
-		if got, ok := rows[1][column]; !ok || got != want {
+		if got, ok := rows[2][column]; !ok || got != want {
 			t.Errorf("%s is %q (there: %v), want %q", column, got, ok, want)
 		}
 	}
-	if got := rows[0]["net_j_per_op_hi95_repeat"]; got != "0.01616" {
+	if rows[0]["voided"] != "true" || rows[0]["run_voided"] != "false" || rows[1]["voided"] != "false" {
+		t.Errorf("one operation is voided, and the rest of its run with it: %v", rows[:2])
+	}
+	if got := rows[1]["net_j_per_op_hi95_repeat"]; got != "0.01616" {
 		t.Errorf("net_j_per_op_hi95_repeat is %q", got)
 	}
 }

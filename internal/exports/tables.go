@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/joulemark/joulemark/analysis"
@@ -50,10 +51,16 @@ func Results(runs []analysis.Results) Table {
 		real("alignment_u_s", "s", func(o operation) float64 { return float64(o.Alignment.U) }),
 		truth("voided", func(o operation) bool { return o.op.Voided }),
 		text("warnings", func(o operation) string { return strings.Join(o.op.Warnings, "; ") }),
-		truth("run_voided", func(o operation) bool { return len(o.Results.Voids) > 0 }),
+		truth("run_voided", func(o operation) bool { return runVoided(o.Results) }),
 		text("run_warnings", func(o operation) string { return strings.Join(o.Results.Warnings, "; ") }),
 	)
 	return tableOf(rows, map[string]string{"table": "results"}, fields)
+}
+
+// runVoided reports whether a warning on the run as a whole voids the claim;
+// that of an operation stands with the operation.
+func runVoided(r *analysis.Results) bool {
+	return slices.ContainsFunc(r.Voids, func(text string) bool { return slices.Contains(r.Warnings, text) })
 }
 
 // quantity is a value with its two intervals.

@@ -19,8 +19,8 @@ import (
 var espIDFLog = Adapter{
 	Name: "esp-idf-log", Summary: "a log whose lines say begin and end, found by regular expressions",
 	Options: []Option{
-		{"begin", `\bbegin (?P<alg>\S+) (?P<op>\S+)(?: n=(?P<n>\d+))?`, "what begins a window; groups named alg, op and n say what runs in it"},
-		{"end", `\bend\b(?: (?P<alg>\S+) (?P<op>\S+))?(?: n=(?P<n>\d+))?`, "what ends it; its groups must not contradict those of the begin, n is the last one stated"},
+		{"begin", `(?:^|: )begin (?P<alg>\S+) (?P<op>\S+)(?: n=(?P<n>\d+))?\s*$`, "what begins a window; groups named alg, op and n say what runs in it"},
+		{"end", `(?:^|: )end(?: (?P<alg>[^\s=]+) (?P<op>[^\s=]+))?(?: n=(?P<n>\d+))?\s*$`, "what ends it; its groups must not contradict those of the begin, n is the last one stated"},
 		{"alg", "", "the algorithm, where no group says it"},
 		{"op", "run", "the operation, where no group says it"},
 		{"n", "1", "operations in a window, where no group says it"},
@@ -116,10 +116,15 @@ func (l *log) Feed(line []byte, hostNs int64) []run.Line {
 	return out
 }
 
-// take takes a stated number of operations.
+// take takes a stated number of operations; one that is none leaves 0, which
+// makes no window.
 func (l *log) take(n string) {
-	if isNumber(n, false) {
+	switch {
+	case n == "":
+	case isNumber(n, false):
 		l.count = count(n)
+	default:
+		l.count = 0
 	}
 }
 
