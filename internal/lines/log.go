@@ -1,6 +1,7 @@
 package lines
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -88,7 +89,7 @@ func (l *log) Feed(line []byte, hostNs int64) []run.Line {
 		l.unended()
 		said := groups(l.begin, m)
 		l.open, l.fromNs, l.count = true, hostNs, l.n
-		l.now = mark.Op{Alg: algName(either(said["alg"], l.alg)), Op: opName(either(said["op"], l.op))}
+		l.now = mark.Op{Alg: algName(cmp.Or(said["alg"], l.alg)), Op: opName(cmp.Or(said["op"], l.op))}
 		l.take(said["n"])
 		return out
 	}
@@ -100,7 +101,7 @@ func (l *log) Feed(line []byte, hostNs int64) []run.Line {
 	if l.open && l.now.Alg == "" {
 		l.now.Alg = algName(said["alg"])
 	}
-	ends := mark.Op{Alg: algName(either(said["alg"], l.now.Alg)), Op: opName(either(said["op"], l.now.Op))}
+	ends := mark.Op{Alg: algName(cmp.Or(said["alg"], l.now.Alg)), Op: opName(cmp.Or(said["op"], l.now.Op))}
 	switch {
 	case !l.open:
 		l.note("%s ended and never began", ends)
@@ -150,12 +151,4 @@ func groups(re *regexp.Regexp, m [][]byte) map[string]string {
 		}
 	}
 	return said
-}
-
-// either returns a, or b where a is empty.
-func either(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
