@@ -207,7 +207,9 @@ func (m *measurer) guards(w *align.Window) (pre, post float64) {
 	if w.Pre == 0 || w.Post == 0 {
 		return 0, 0
 	}
-	return math.Min(m.lead, w.Pre), math.Max(0, math.Min(m.guard, w.Post-m.onset))
+	from, _ := m.t.Smear(w.Segment, w.From)
+	_, to := m.t.Smear(w.Segment, w.To)
+	return math.Min(math.Max(m.lead, w.From-from), w.Pre), math.Max(0, math.Min(math.Max(m.guard, to-w.To), w.Post-m.onset))
 }
 
 // besideSeconds and besidePeriods say how far beside a window, at least, the
@@ -307,8 +309,10 @@ func (m *measurer) clip(w *align.Window, from, to float64) []align.Quiet {
 		if w.Idle != "" && s.Mode != "" && s.Mode != w.Idle {
 			continue
 		}
-		s.From = math.Max(s.From+m.guard, from)
-		s.To = math.Min(s.To-m.lead, to)
+		_, begin := m.t.Smear(s.Segment, s.From)
+		end, _ := m.t.Smear(s.Segment, s.To)
+		s.From = math.Max(math.Max(s.From+m.guard, begin), from)
+		s.To = math.Min(math.Min(s.To-m.lead, end), to)
 		if s.To > s.From {
 			out = append(out, s)
 		}

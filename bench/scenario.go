@@ -259,6 +259,16 @@ func Parse(name string, text []byte) (Scenario, error) {
 	return s, nil
 }
 
+// Set sets one member by its key, as a line of a scenario file does.
+func (s *Scenario) Set(key, value string) error {
+	for _, m := range s.members() {
+		if m.key == key {
+			return m.set(value)
+		}
+	}
+	return fmt.Errorf("unknown key %q", key)
+}
+
 // member is one settable number or text of a scenario.
 type member struct {
 	key   string

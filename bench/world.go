@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/joulemark/joulemark/internal/record"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
 )
@@ -225,7 +226,7 @@ func (w *World) Target() run.Target { return w.target.Target }
 // be called once.
 func (w *World) Play(block func(meters.Block) error, line func(run.Line) error) error {
 	return w.play(recorder{
-		begin:  func(meters.Info) error { return nil },
+		begin:  func(meters.Info, record.Break) error { return nil },
 		block:  block,
 		notice: func(meters.Notice) error { return nil },
 	}, line)
@@ -261,7 +262,7 @@ func (w *World) play(to recorder, line func(run.Line) error) error {
 
 // direct hands the packets over as the meter took them.
 func (w *World) direct(to recorder) error {
-	if err := to.begin(w.Meter()); err != nil {
+	if err := to.begin(w.Meter(), record.Break{}); err != nil {
 		return err
 	}
 	for _, at := range w.arrivals {

@@ -82,7 +82,9 @@ type Block struct {
 	// in SI base units. NaN is a value that was not measured.
 	Values [][]float64
 	// TimesNs is the time of each sample in ns since the stream's first
-	// sample, on the meter's own clock; only for streams with RateHz 0.
+	// sample (since Info.FirstHostNs, for Clock == Shared), on the meter's own
+	// clock; only for streams with RateHz 0. A mean begins there, and lasts
+	// until the next sample.
 	TimesNs []int64
 	// Raw is the packet as received; nil where a meter has no packets.
 	Raw []byte

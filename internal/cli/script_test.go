@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"record": record,
+			"record": recordLogs,
 			"edit":   edit,
 			"exits":  exits,
 		},
@@ -62,7 +62,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 // record SCENARIO SEED writes power.txt and marks.txt: one campaign of the
 // bench, as the open FNIRSI loggers and a terminal program write it.
-func record(ts *testscript.TestScript, neg bool, args []string) {
+func recordLogs(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: record SCENARIO SEED")
 	}

@@ -185,17 +185,23 @@ func joinWords(sep string, words ...string) string {
 }
 
 func newTable() table.Writer {
+	t := newList()
+	var right []table.ColumnConfig
+	for i := 3; i <= 10; i++ {
+		right = append(right, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(right)
+	return t
+}
+
+// newList is a table of words.
+func newList() table.Writer {
 	t := table.NewWriter()
 	style := table.StyleLight
 	style.Options = table.Options{SeparateHeader: true}
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	style.Format = table.FormatOptions{Header: text.FormatDefault}
 	t.SetStyle(style)
-	var right []table.ColumnConfig
-	for i := 3; i <= 10; i++ {
-		right = append(right, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(right)
 	return t
 }
 

@@ -7,6 +7,7 @@ package align
 import (
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/clock"
@@ -138,6 +139,15 @@ func (t *Timeline) Rate(segment int) float64 { return t.segments[segment].tie.ra
 // sample clock.
 func (t *Timeline) Period(segment int) float64 { return t.segments[segment].trace.period }
 
+// Smear returns how far around a place on a segment's sample clock a step of
+// power may show that stands there, because the sample it falls into stands for
+// longer than 1.5 periods: from and to are x where none does.
+func (t *Timeline) Smear(segment int, x float64) (from, to float64) {
+	tr := t.segments[segment].trace
+	u := 2 * t.Offset.U
+	return math.Min(x, tr.sample(x-u).from), math.Max(x, tr.sample(x+u).to)
+}
+
 // Stretch is the power of consecutive samples.
 type Stretch struct {
 	StartSeconds  float64   // where the first one begins, on the clock of Window.StartSeconds
@@ -170,7 +180,7 @@ func (t *Timeline) Power() iter.Seq2[Stretch, error] {
 	return func(yield func(Stretch, error) bool) {
 		end := 0.0
 		for _, s := range t.segments {
-			f := filler{trace: &trace{}, lost: s.lost}
+			f := filler{trace: &trace{means: s.trace.means}, lost: s.lost}
 			if s.info.RateHz > 0 {
 				f.period = 1 / s.info.RateHz
 			}
