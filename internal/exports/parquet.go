@@ -30,7 +30,7 @@ func WriteParquet(w io.Writer, t Table) error {
 	for _, key := range slices.Sorted(maps.Keys(t.About)) {
 		options = append(options, parquet.KeyValueMetadata(key, t.About[key]))
 	}
-	out := parquet.NewWriter(w, options...)
+	out := parquet.NewGenericWriter[any](w, options...)
 	if err := writeBlocks(out, t); err != nil {
 		return fmt.Errorf("write parquet: %w", err)
 	}
@@ -40,7 +40,7 @@ func WriteParquet(w io.Writer, t Table) error {
 	return nil
 }
 
-func writeBlocks(out *parquet.Writer, t Table) error {
+func writeBlocks(out *parquet.GenericWriter[any], t Table) error {
 	var values []parquet.Value
 	rows := 0
 	for b, err := range t.Blocks {
