@@ -6,7 +6,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/joulemark/joulemark/analysis"
@@ -74,6 +76,38 @@ func TestSamplesStandWhereWindowsDo(t *testing.T) {
 				t.Errorf("%s: window %d holds %.4g J in the samples, %.4g J in the results (%.2f %%; offset %.3f s)", scenario, w.W, joules, float64(w.Gross), 100*e, delay)
 			}
 		}
+	}
+}
+
+// Each sample stands where the analysis has its power, behind every loss, too.
+func TestSamplesStandWherePowerDoes(t *testing.T) {
+	line, res := recorded(t, "loss")
+	if !slices.ContainsFunc(res.Warnings, func(s string) bool { return strings.Contains(s, "samples were lost") }) {
+		t.Fatal("nothing was lost")
+	}
+	var at, watts []float64
+	for s, err := range line.Power() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, w := range s.Watts {
+			at, watts = append(at, s.StartSeconds+float64(k)*s.PeriodSeconds), append(watts, w)
+		}
+	}
+	i := 0
+	for p, err := range line.Samples() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range p.Rows {
+			if w := p.Columns["volts"][k] * p.Columns["amps"][k]; math.Abs(p.Seconds[k]-at[i]) > 1e-4 || w != watts[i] {
+				t.Fatalf("sample %d stands at %.6f s with %g W, its power at %.6f s with %g W", i, p.Seconds[k], w, at[i], watts[i])
+			}
+			i++
+		}
+	}
+	if i != len(at) || i < 1000 {
+		t.Errorf("%d samples, power of %d", i, len(at))
 	}
 }
 
