@@ -71,7 +71,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 	for i := range t.Windows {
 		w := &t.Windows[i]
 		out := Window{W: w.W, Alg: w.Alg, Op: w.Op, N: w.N, IdleMode: w.Idle, T0: Num(w.StartSeconds), T1: Num(w.EndSeconds),
-			Gross: Num(math.NaN()), Net: Num(math.NaN()), Idle: Num(math.NaN()), Coverage: Num(math.NaN()), Excluded: w.Excluded, ByHand: w.ByHand}
+			Gross: Num(math.NaN()), Net: Num(math.NaN()), Idle: Num(math.NaN()), Coverage: Num(math.NaN()), Excluded: w.Excluded, ByHand: w.ByHand, DutyCycle: w.PeriodUs > 0}
 		if w.Excluded == "" {
 			p, err := m.measure(i)
 			out.Coverage = Num(p.coverage)

@@ -189,4 +189,6 @@ type Window struct {
 	Coverage Num    `json:"coverage"`
 	Excluded string `json:"excluded"`
 	ByHand   bool   `json:"by_hand,omitempty"` // a person put it there
+	// DutyCycle: it belongs to the self-test of the meter, not to an operation.
+	DutyCycle bool `json:"duty_cycle,omitempty"`
 }

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/meters"
@@ -35,37 +37,22 @@ under that name ('joulemark calibrate').`
 
 func analyzeVerb(env *Env) *cobra.Command {
 	var o struct {
-		json, strict    bool
-		baseline, meter string
-		accuracy        string
-		overhead        bool
-		calibration     string
+		json, strict bool
+		analysisFlags
 	}
 	c := &cobra.Command{
 		Use: "analyze RUN...", Short: "energy per operation, next to latency", Long: analyzeHelp, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			opt := analysis.Options{Baseline: analysis.Baseline(o.baseline), SubtractOverhead: o.overhead}
-			if err := checkBaseline(opt.Baseline); err != nil {
-				return err
-			}
-			if c.Flags().Changed("accuracy") {
-				a, err := meters.ParseAccuracy(o.accuracy)
-				if err != nil {
-					return usage("--accuracy: %w", err)
-				}
-				a.Source = "stated on the command line"
-				opt.Accuracy = &a
-			}
-			by, err := calibrationOf(o.calibration)
+			by, opt, err := o.options(c.Flags().Changed("accuracy"))
 			if err != nil {
 				return err
 			}
-			set, err := analyzeBy(args, o.meter, by, opt)
+			set, err := analyzeAll(args, o.meter, by, opt)
 			if err != nil {
 				return err
 			}
 			if o.json {
-				err = printResults(env, set)
+				err = printResults(env.Stdout, set)
 			} else {
 				err = printTables(env.Stdout, set.Runs)
 			}
@@ -84,12 +71,39 @@ func analyzeVerb(env *Env) *cobra.Command {
 	f := c.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON (joulemark.results/1, or joulemark.resultset/1 for a set)")
 	f.BoolVar(&o.strict, "strict", false, "exit with 3 if a warning voids the claim")
+	o.analysisFlags.add(f)
+	return c
+}
+
+// analysisFlags say how runs are analyzed.
+type analysisFlags struct {
+	baseline, meter, accuracy, calibration string
+	overhead                               bool
+}
+
+func (o *analysisFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&o.baseline, "baseline", "local", "idle level to subtract: `local`, global or none")
 	f.BoolVar(&o.overhead, "subtract-overhead", false, "take what a window costs beside its operations (wake-up, mark) off their energy; it is found from windows of two lengths")
-	f.StringVar(&o.meter, "meter", "", "analyze this `NAME` of several meters in a run")
+	f.StringVar(&o.meter, "meter", "", "take this `NAME` of several meters in a run")
 	f.StringVar(&o.calibration, "calibration", "", "correct samples by what is kept under this `NAME`, instead of what the run holds; none for no correction")
 	f.StringVar(&o.accuracy, "accuracy", "", "the meter's limits, instead of what the run says: `SPEC` is exact, unknown, or like v=0.5%+20uV,a=0.5%+20uA")
-	return c
+}
+
+func (o *analysisFlags) options(accuracyGiven bool) (align.Options, analysis.Options, error) {
+	opt := analysis.Options{Baseline: analysis.Baseline(o.baseline), SubtractOverhead: o.overhead}
+	if err := checkBaseline(opt.Baseline); err != nil {
+		return align.Options{}, opt, err
+	}
+	if accuracyGiven {
+		a, err := meters.ParseAccuracy(o.accuracy)
+		if err != nil {
+			return align.Options{}, opt, usage("--accuracy: %w", err)
+		}
+		a.Source = "stated on the command line"
+		opt.Accuracy = &a
+	}
+	by, err := calibrationOf(o.calibration)
+	return by, opt, err
 }
 
 // calibrationOf reads --calibration.
@@ -145,12 +159,7 @@ func (a analyzed) void() bool {
 
 // analyzeAll analyzes all runs that the paths name, with all their meters or
 // the one that is named.
-func analyzeAll(paths []string, meter string, o analysis.Options) (analyzed, error) {
-	return analyzeBy(paths, meter, align.Options{}, o)
-}
-
-// analyzeBy is analyzeAll with options of the time line.
-func analyzeBy(paths []string, meter string, by align.Options, o analysis.Options) (analyzed, error) {
+func analyzeAll(paths []string, meter string, by align.Options, o analysis.Options) (analyzed, error) {
 	out := analyzed{ResultSet: analysis.ResultSet{Schema: analysis.ResultSetSchema}}
 	set, broken, err := eachMeterBy(paths, meter, by, func(t *align.Timeline) error {
 		res, err := analysis.Analyze(t, o)
@@ -209,9 +218,9 @@ func eachMeterBy(paths []string, meter string, by align.Options, use func(*align
 	return set, broken, fmt.Errorf("no run in %s holds samples", list(paths))
 }
 
-func printResults(env *Env, a analyzed) error {
+func printResults(w io.Writer, a analyzed) error {
 	if a.set {
-		return printJSON(env.Stdout, a.ResultSet)
+		return printJSON(w, a.ResultSet)
 	}
-	return printJSON(env.Stdout, a.Runs[0])
+	return printJSON(w, a.Runs[0])
 }
