@@ -45,8 +45,10 @@ endif
 coverage: ## do the intervals hold the truth? 300 seeded campaigns a scenario
 	$(GO) test ./bench/coverage -count=1 -timeout 40m -run 'TestCoverage|TestForeign' -v -args -campaigns=$${CAMPAIGNS:-300}
 
-bench: ## speed and memory, as ratios within one run on one core; make bench SAMPLES=10000000 is shorter
+bench: ## speed and memory, as ratios within one run on one core; make bench SAMPLES=10000000 SECONDS_LIVE=5 is shorter
 	$(GO) test ./meters/fnirsi ./internal/imports -run '^$$' -bench 'DecodeReport|ImportCSV' -cpu 1
+	$(GO) test ./meters/ppk2 ./bench/ppk2 ./meters/execmeter -run '^$$' -bench . -cpu 1
+	$(GO) test ./bench/ppk2 ./meters/execmeter -count=1 -v -run 'RealTime|Fast' -args -seconds=$${SECONDS_LIVE:-60}
 	$(GO) test ./bench/speed -run '^$$' -bench . -benchtime 1x -cpu 1 -timeout 30m -args -samples=$${SAMPLES:-100000000}
 
 fuzz: ## each fuzz target for a while: make fuzz FUZZTIME=30s

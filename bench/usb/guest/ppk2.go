@@ -51,7 +51,7 @@ func servePPK2(node, log string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	fmt.Println("serving")
-	if t.Lost, err = d.Pump(ctx, line, meters.NewHostClock()); err != nil {
+	if t.Lost, _, err = d.Pump(ctx, line, meters.NewHostClock()); err != nil {
 		return err
 	}
 	b, err := json.Marshal(t)
