@@ -145,7 +145,15 @@ func (t *Timeline) Period(segment int) float64 { return t.segments[segment].trac
 func (t *Timeline) Smear(segment int, x float64) (from, to float64) {
 	tr := t.segments[segment].trace
 	u := 2 * t.Offset.U
-	return math.Min(x, tr.sample(x-u).from), math.Max(x, tr.sample(x+u).to)
+	from, to = x, x
+	// To the next knot: between knots power counts as constant.
+	if s := tr.sample(x - u); s.length() > 0 {
+		from = math.Min(x, s.from-finestKnot)
+	}
+	if s := tr.sample(x + u); s.length() > 0 {
+		to = math.Max(x, s.to+finestKnot)
+	}
+	return from, to
 }
 
 // Stretch is the power of consecutive samples.
