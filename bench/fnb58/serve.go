@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// held is how many reports an unread meter keeps; later ones are lost. How many
-// a real one keeps is not known.
-const held = 2
+// held is how many reports wait for a host that does not read; later ones are
+// lost. How many a real meter keeps is not known; a second's worth lets a slow
+// machine come late.
+const held = 25
 
 // Served is a meter that is served while time passes, behind a file whose
 // reads and writes are reports: that of a gadget.

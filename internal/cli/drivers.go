@@ -7,13 +7,16 @@ import (
 	"github.com/joulemark/joulemark/bench"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/meters/battery"
+	"github.com/joulemark/joulemark/meters/execmeter"
 	"github.com/joulemark/joulemark/meters/fnirsi"
 	"github.com/joulemark/joulemark/meters/hidraw"
 	"github.com/joulemark/joulemark/meters/hwmon"
 	"github.com/joulemark/joulemark/meters/libusb"
 	"github.com/joulemark/joulemark/meters/powerz"
 	"github.com/joulemark/joulemark/meters/ppk2"
+	"github.com/joulemark/joulemark/meters/process"
 	"github.com/joulemark/joulemark/meters/rapl"
+	"github.com/joulemark/joulemark/meters/replay"
 	"github.com/joulemark/joulemark/meters/ruideng"
 	"github.com/joulemark/joulemark/meters/scpi"
 	"github.com/joulemark/joulemark/meters/serial"
@@ -35,6 +38,8 @@ func newLab() lab {
 			rapl.Driver,
 			battery.Driver,
 			scpi.Driver,
+			execmeter.Driver,
+			replay.New(openTape),
 			bench.Driver,
 		},
 		ways: []way{
@@ -53,6 +58,10 @@ func newLab() lab {
 			{transport: meters.TCP,
 				open: func(ctx context.Context, address string, _ meters.Driver, clock meters.HostClock) (meters.Port, error) {
 					return tcp.Open(ctx, address, clock)
+				}},
+			{transport: meters.Process,
+				open: func(_ context.Context, command string, _ meters.Driver, clock meters.HostClock) (meters.Port, error) {
+					return process.Open(command, clock)
 				}},
 		},
 	}

@@ -197,6 +197,9 @@ func (l lab) locate(d meters.Driver, spec meters.Spec, before meters.Device) (wa
 	if len(missing) > 0 {
 		return way{}, before, noMeter(fmt.Errorf("open %s: this program cannot", d.Name), strings.Join(missing, "; "))
 	}
+	if slices.Contains(d.Transports, meters.Process) {
+		return way{}, before, noMeter(fmt.Errorf("open %s: no program is named", d.Name), "say which: "+d.Name+":./prog")
+	}
 	hint := "plug it in (a FNIRSI meter by its own PC port, not the one that the current runs through); joulemark meters lists what is there"
 	if d.Baud != 0 || slices.Contains(d.Transports, meters.TCP) {
 		hint = "say where it is: " + d.Name + ":/dev/ttyUSB0"

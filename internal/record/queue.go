@@ -9,8 +9,11 @@ import (
 
 // packet is a copy of a meter's block, which the meter uses again.
 type packet struct {
-	block  meters.Block
-	values []float64 // backs block.Values
+	block meters.Block
+	// What backs the block, to be used again.
+	values []float64
+	times  []int64
+	raw    []byte
 }
 
 // packets are those that are not in use.
@@ -27,14 +30,20 @@ func newPacket(b meters.Block) *packet {
 		columns = append(columns, rest[:len(v):len(v)])
 		rest = rest[len(v):]
 	}
-	times, raw := append(p.block.TimesNs[:0], b.TimesNs...), append(p.block.Raw[:0], b.Raw...)
-	p.block = meters.Block{ArrivalNs: b.ArrivalNs, Values: columns, TimesNs: times, Raw: raw}
+	p.times, p.raw = append(p.times[:0], b.TimesNs...), append(p.raw[:0], b.Raw...)
+	p.block = meters.Block{ArrivalNs: b.ArrivalNs, Values: columns}
+	if b.TimesNs != nil {
+		p.block.TimesNs = p.times
+	}
+	if b.Raw != nil {
+		p.block.Raw = p.raw
+	}
 	return p
 }
 
 // bytes is what a packet holds.
 func (p *packet) bytes() int64 {
-	return int64(8*len(p.values) + 8*len(p.block.TimesNs) + len(p.block.Raw))
+	return int64(8*len(p.values) + 8*len(p.times) + len(p.raw))
 }
 
 // item is something to be written.
@@ -64,6 +73,7 @@ func (l *lane) takes(bytes, limit int64) bool {
 const (
 	itemBytes  = 128     // of an item beside its packet, roughly
 	otherBytes = 4 << 20 // bound what is no packet
+	wakeBytes  = 1 << 20 // are worth waking the writer at once
 )
 
 // queue holds what the writer has not come to yet: a bounded number of bytes a
@@ -71,7 +81,7 @@ const (
 // meter.
 type queue struct {
 	limit int64         // of a lane
-	wake  chan struct{} // holds a token when there is something to take
+	wake  chan struct{} // holds a token when there is much to take, or no more to come
 
 	mu     sync.Mutex
 	items  []item
@@ -102,7 +112,9 @@ func (q *queue) put(i item) bool {
 	i.lane.bytes += i.bytes
 	q.bytes += i.bytes
 	q.items = append(q.items, i)
-	q.signal()
+	if q.bytes >= wakeBytes {
+		q.signal()
+	}
 	return true
 }
 

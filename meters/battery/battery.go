@@ -153,7 +153,7 @@ func open(_ context.Context, h meters.Host, o meters.Options) (meters.Meter, err
 	case len(dirs) > 1:
 		return nil, fmt.Errorf("open battery: %w", several(dirs))
 	}
-	r := &reader{host: h, dir: dirs[0], notify: o.Notify}
+	r := &reader{host: h, dir: dirs[0]}
 	var err error
 	if r.fields, err = form(h, r.dir); err != nil {
 		return nil, fmt.Errorf("open battery %s: %w", path.Base(r.dir), err)
@@ -168,7 +168,7 @@ func open(_ context.Context, h meters.Host, o meters.Options) (meters.Meter, err
 	if _, err := r.read(); err != nil {
 		return nil, fmt.Errorf("open battery %s: %w", path.Base(r.dir), err)
 	}
-	r.changes = changes{}
+	r.notify, r.changes = o.Notify, changes{}
 	info := meters.Info{Driver: name, Sample: meters.UnknownKind, Accuracy: accuracy}
 	for _, f := range r.fields {
 		info.Columns = append(info.Columns, f.column)

@@ -70,6 +70,7 @@ var shuntTraps = []string{
 	"Its current is as wrong as the resistance of the shunt that the kernel was told: 10 mohm unless a device tree says otherwise, while many boards have 100 mohm.",
 	"Its current comes in steps of 1 mA or more: what is smaller is not seen.",
 	"Swapped wires make the current negative.",
+	"power1 is not used: it has no sign, and its steps are 20 to 25 times as coarse as the current's.",
 	"Volts and amps are read one after the other, about a millisecond apart.",
 }
 
@@ -106,7 +107,7 @@ const defaultShunt = 0.01
 func list() (models []meters.Model) {
 	for _, c := range chips {
 		for _, n := range c.names {
-			models = append(models, meters.Model{Name: n, Accuracy: accuracy, Traps: c.traps})
+			models = append(models, meters.Model{Name: n, Accuracy: c.accuracy(), Traps: c.traps})
 		}
 	}
 	return models
@@ -114,7 +115,12 @@ func list() (models []meters.Model) {
 
 // accuracy is that of the shunt first of all, which no data sheet of a chip
 // knows.
-var accuracy = meters.Accuracy{Source: "depends on the shunt, whose tolerance is not known"}
+func (c chip) accuracy() meters.Accuracy {
+	if c.shunt {
+		return meters.Accuracy{Source: "depends on the shunt, whose tolerance is not known"}
+	}
+	return meters.Accuracy{Source: "no limits are known"}
+}
 
 // sensor is one that is there.
 type sensor struct {
@@ -178,7 +184,7 @@ type reader struct {
 }
 
 func open(_ context.Context, h meters.Host, o meters.Options) (meters.Meter, error) {
-	r := &reader{host: h, notify: o.Notify, columns: []string{meters.Volts, meters.Amps}}
+	r := &reader{host: h, columns: []string{meters.Volts, meters.Amps}}
 	var err error
 	if r.sensor, err = pick(sensors(h), o.Place); err != nil {
 		return nil, fmt.Errorf("open hwmon: %w", err)
@@ -194,12 +200,12 @@ func open(_ context.Context, h meters.Host, o meters.Options) (meters.Meter, err
 	if _, err := r.read(); err != nil {
 		return nil, fmt.Errorf("open hwmon %s: %w", r.sensor.name, err)
 	}
-	for _, n := range told {
-		r.tell(n)
-	}
+	r.notify, r.seen = o.Notify, 0
 	info := meters.Info{Driver: name, Model: r.sensor.name, Serial: r.sensor.address, Columns: r.columns,
-		Sample: meters.UnknownKind, Accuracy: accuracy}
-	return polled.New(polled.Files{Host: h, Read: r.read}, info, r.every(), o.Notify), nil
+		Sample: meters.UnknownKind, Accuracy: r.sensor.accuracy()}
+	m := polled.New(polled.Files{Host: h, Read: r.read}, info, r.every(), o.Notify)
+	m.First(told...)
+	return m, nil
 }
 
 // pick finds the sensor of a place: a chip's name or an address.
@@ -340,20 +346,11 @@ func (r *reader) judge(amps float64, hostNs int64) {
 	if amps < 0 {
 		r.negative++
 	}
-	if r.seen == signedAfter && r.negative > signedAfter*9/10 {
-		r.tell(meters.Notice{HostNs: hostNs, Code: CurrentSigned, Warn: true,
+	if r.seen == signedAfter && r.negative > signedAfter*9/10 && r.notify != nil {
+		r.notify(meters.Notice{HostNs: hostNs, Code: CurrentSigned, Warn: true,
 			Text: "the current is negative: if it flows from source to load, the shunt is wired the other way round; say reversed=yes in the meter spec"})
 	}
 }
 
 // signedAfter is how many samples are looked at for the sign.
 const signedAfter = 50
-
-func (r *reader) tell(n meters.Notice) {
-	if r.notify != nil {
-		if n.HostNs == 0 {
-			n.HostNs = r.host.HostNs()
-		}
-		r.notify(n)
-	}
-}

@@ -314,6 +314,9 @@ func (p *port) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if n == 0 {
+			continue // the empty packet after a full one, which some devices send
+		}
 		select {
 		case p.reports <- r:
 		case <-ctx.Done(): // a read that fails takes the other transfers back

@@ -73,6 +73,7 @@ type Meter struct {
 	info   meters.Info
 	baseNs int64 // host ns that TimesNs count from
 
+	first   []meters.Notice
 	begun   bool // there has been a sample
 	misses  map[error]int64
 	closed  bool
@@ -102,21 +103,31 @@ func (m *Meter) Info() meters.Info {
 	return m.info
 }
 
+// First has notices told when the stream begins, before its first block.
+func (m *Meter) First(notices ...meters.Notice) { m.first = append(m.first, notices...) }
+
+func (m *Meter) tell(hostNs int64, n meters.Notice) {
+	if m.notify != nil {
+		n.HostNs = hostNs
+		m.notify(n)
+	}
+}
+
 // Stream asks until ctx ends. It fails with meters.ErrNoSamples where five
 // seconds bring no sample, and with the source's error where that is final.
 func (m *Meter) Stream(ctx context.Context, emit func(meters.Block) error) error {
 	defer m.conclude()
 	dueNs := m.source.HostNs()
 	m.lastNs = dueNs
+	for _, n := range m.first {
+		m.tell(dueNs, n)
+	}
 	for ctx.Err() == nil {
 		if err := m.ask(ctx, emit); err != nil {
 			return err
 		}
-		now := m.source.HostNs()
-		dueNs += m.everyNs
-		if late := now - dueNs; late > 0 {
-			dueNs += (late + m.everyNs - 1) / m.everyNs * m.everyNs
-		}
+		// A source that takes longer is asked again at once.
+		dueNs = max(dueNs+m.everyNs, m.source.HostNs())
 		if err := m.source.Wait(ctx, dueNs); err != nil && ctx.Err() == nil {
 			return m.fail(err)
 		}
@@ -198,9 +209,9 @@ func (m *Meter) conclude() {
 		{Code: Unanswered, Count: m.misses[ErrUnanswered], Text: "requests to the %s were not answered; their samples count as not measured"},
 		{Code: Unread, Count: m.misses[ErrUnread], Text: "times the %s could not be read"},
 	} {
-		if n.Count > 0 && m.notify != nil {
-			n.HostNs, n.Text = now, fmt.Sprintf("%d "+n.Text, n.Count, m.name())
-			m.notify(n)
+		if n.Count > 0 {
+			n.Text = fmt.Sprintf("%d "+n.Text, n.Count, m.name())
+			m.tell(now, n)
 		}
 	}
 }

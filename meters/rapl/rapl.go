@@ -156,7 +156,8 @@ type reader struct {
 	host    meters.Host
 	notify  func(meters.Notice)
 	columns []column // the first one is the meter's power
-	lastNs  int64    // host ns of the last read that moved
+	begun   bool     // the first sample has begun
+	lastNs  int64    // host ns of the last sample's end
 	values  []float64
 	told    map[*counter]bool
 }
@@ -187,7 +188,6 @@ func open(_ context.Context, h meters.Host, o meters.Options) (meters.Meter, err
 			}
 		}
 	}
-	r.lastNs = h.HostNs()
 	info := meters.Info{Driver: name, Model: join(main), Serial: o.Serial, Wide: true, Sample: meters.Mean,
 		Accuracy: accuracy}
 	for _, c := range r.columns {
@@ -223,17 +223,16 @@ func none(all []zone, place string) error {
 	return &meters.Problem{Err: fmt.Errorf("there is no domain %q", place), Hint: "this machine has " + strings.Join(names, ", ")}
 }
 
-// add adds a column; the counters begin where they stand now.
+// add adds a column of counters that can be read.
 func (r *reader) add(title string, zs []zone) error {
 	c := column{name: title}
 	for _, z := range zs {
-		uj, err := z.energyUJ(r.host)
-		if err != nil {
+		if _, err := z.energyUJ(r.host); err != nil {
 			return err
 		}
 		// A range that cannot be read, as in containers, is 0: not known.
 		rangeUJ, _ := polled.ReadNumber(r.host, path.Join(z.dir, "max_energy_range_uj"))
-		c.counters = append(c.counters, &counter{zone: z, last: uj, rangeUJ: max(rangeUJ, 0)})
+		c.counters = append(c.counters, &counter{zone: z, rangeUJ: max(rangeUJ, 0)})
 	}
 	r.columns = append(r.columns, c)
 	return nil
@@ -253,6 +252,10 @@ func (r *reader) read() (polled.Reading, error) {
 		}
 	}
 	now := r.host.HostNs()
+	if !r.begun {
+		r.begin(now)
+		moved = false
+	}
 	seconds := float64(now-r.lastNs) * 1e-9
 	if !moved || seconds <= 0 {
 		return polled.Reading{}, fmt.Errorf("%w: its counter does not move", polled.ErrNothingNew)
@@ -271,6 +274,17 @@ func (r *reader) read() (polled.Reading, error) {
 	reading := polled.Reading{Values: r.values, SampleNs: r.lastNs, ArrivalNs: now}
 	r.lastNs = now
 	return reading, nil
+}
+
+// begin begins the first sample where the counters stand now: the meter may have
+// been opened long before.
+func (r *reader) begin(hostNs int64) {
+	r.begun, r.lastNs = true, hostNs
+	for _, c := range r.columns {
+		for _, k := range c.counters {
+			k.last, k.lost = k.now, k.err != nil
+		}
+	}
 }
 
 // CounterDoubt is the code of a notice that a counter's advance is not known.

@@ -3,8 +3,11 @@ package ruideng
 import (
 	"bytes"
 	"context"
+	"crypto/aes"
+	"encoding/binary"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -162,22 +165,62 @@ func TestErrors(t *testing.T) {
 
 func FuzzDecodeUM(f *testing.F) {
 	for _, path := range []string{"um24c.um", "um25c.um", "um34c.um"} {
-		f.Add(answer(f, path))
+		f.Add(answer(f, path), uint8(0))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		s, model, err := DecodeUM(b)
-		if err == nil && (!slices.Contains(umNames(), model) || !(s[0] >= 0 && s[0] <= 60 && s[1] >= 0 && s[1] <= 10)) {
-			t.Fatalf("%s %v", model, s)
+	f.Fuzz(func(t *testing.T, b []byte, k uint8) {
+		for _, whole := range []bool{false, true} {
+			if whole { // or hardly anything ever passes
+				m := umModels[int(k)%len(umModels)]
+				b = append(bytes.Clone(b), make([]byte, umBytes)...)[:umBytes]
+				binary.BigEndian.PutUint16(b, m.id)
+				binary.BigEndian.PutUint16(b[tailAt:], umTail)
+				if m.checked {
+					b[umBytes-1] = 0
+					for _, at := range umChecked {
+						b[umBytes-1] ^= b[at]
+					}
+				}
+			}
+			s, model, err := DecodeUM(b)
+			if whole && err != nil && err != ErrImpossible {
+				t.Fatal(err)
+			}
+			if err == nil && (!slices.Contains(umNames(), model) || !(s[0] >= 0 && s[0] <= 60 && s[1] >= 0 && s[1] <= 10)) {
+				t.Fatalf("%s %v", model, s)
+			}
 		}
 	})
 }
 
+// encipher makes an answer of a TC66C of its plain bytes.
+func encipher(plain []byte) []byte {
+	b := append(bytes.Clone(plain), make([]byte, tcBytes)...)[:tcBytes]
+	for k := range 3 {
+		pack := b[k*packBytes:][:packBytes]
+		copy(pack, "pac"+strconv.Itoa(k+1))
+		binary.LittleEndian.PutUint32(pack[packCRC:], uint32(modbus(pack[:packCRC])))
+	}
+	for at := 0; at < tcBytes; at += aes.BlockSize {
+		tcCipher.Encrypt(b[at:], b[at:at+aes.BlockSize])
+	}
+	return b
+}
+
 func FuzzDecodeTC(f *testing.F) {
 	f.Add(answer(f, "tc66c.tc"))
+	f.Add([]byte("pac1TC661.15"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := DecodeTC(b)
-		if err == nil && !(s[0] >= 0 && s[0] <= 60 && s[1] >= 0 && s[1] <= 10) {
-			t.Fatalf("%v", s)
+		for _, whole := range []bool{false, true} {
+			if whole { // or nothing ever passes
+				b = encipher(b)
+			}
+			s, who, err := decodeTC(b)
+			if whole && err != nil && err != ErrImpossible {
+				t.Fatal(err)
+			}
+			if err == nil && !(s[0] >= 0 && s[0] <= 60 && s[1] >= 0 && s[1] <= 10) || strings.ContainsFunc(who.firmware, func(r rune) bool { return r < ' ' || r > '~' }) {
+				t.Fatalf("%v %q", s, who)
+			}
 		}
 	})
 }

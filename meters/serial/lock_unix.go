@@ -4,9 +4,9 @@ package serial
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -48,7 +48,7 @@ func isGone(err error) bool {
 func access(path string) error { return unix.Access(path, unix.R_OK|unix.W_OK) }
 
 // holder names the program that has a file open, as far as /proc shows it to
-// us: "PID 12 (minicom)"; "" where it does not.
+// us; "" where it does not.
 func holder(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -56,16 +56,11 @@ func holder(path string) string {
 	}
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, link := range links {
-		if at, err := os.Readlink(link); err != nil || at != real {
-			continue
+		if at, err := os.Readlink(link); err == nil && at == real {
+			process := filepath.Dir(filepath.Dir(link))
+			name, _ := os.ReadFile(filepath.Join(process, "comm"))
+			return fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), filepath.Base(process))
 		}
-		process := filepath.Dir(filepath.Dir(link))
-		pid, err := strconv.Atoi(filepath.Base(process))
-		if err != nil {
-			continue
-		}
-		name, _ := os.ReadFile(filepath.Join(process, "comm"))
-		return strings.TrimSpace("PID " + strconv.Itoa(pid) + " (" + strings.TrimSpace(string(name)) + ")")
 	}
 	return ""
 }

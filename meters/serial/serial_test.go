@@ -4,6 +4,7 @@ package serial
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -107,7 +108,7 @@ func TestBusy(t *testing.T) {
 	_, path := device(t)
 	p := open(t, path)
 	_, err := Open(path, 115200, meters.NewHostClock())
-	if !errors.Is(err, meters.ErrBusy) || meters.Hint(err) == "" || !strings.Contains(err.Error(), " by PID ") {
+	if !errors.Is(err, meters.ErrBusy) || meters.Hint(err) == "" || !strings.Contains(err.Error(), fmt.Sprintf("(process %d)", os.Getpid())) {
 		t.Errorf("error %v (%s)", err, meters.Hint(err))
 	}
 	p.Close()
@@ -139,29 +140,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// place reads the bus from the links of sysfs.
-func TestPlace(t *testing.T) {
-	root := t.TempDir()
-	for line, device := range map[string]string{
-		"ttyACM1": "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/1-2.4/1-2.4:1.2",
-		"ttyUSB0": "sys/devices/pci0000:00/0000:00:14.0/usb3/3-1/3-1:1.0/ttyUSB0",
-		"ttyS0":   "sys/devices/platform/serial8250",
-	} {
-		if err := errors.Join(os.MkdirAll(filepath.Join(root, device), 0o777), os.MkdirAll(filepath.Join(root, "sys/class/tty", line), 0o777),
-			os.Symlink(filepath.Join(root, device), filepath.Join(root, "sys/class/tty", line, "device"))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		line, bus string
-		number    int
-	}{{"/dev/ttyACM1", "1-2.4", 2}, {"/dev/ttyUSB0", "3-1", 0}, {"/dev/ttyS0", "", 0}, {"/dev/none", "", 0}} {
-		if bus, number := place(root, c.line); bus != c.bus || number != c.number {
-			t.Errorf("%s is at %q, interface %d", c.line, bus, number)
-		}
-	}
-}
-
+// On this machine, too, lines are found; which ones is not known.
 func TestFind(t *testing.T) {
 	devices, err := Find()
 	if err != nil {

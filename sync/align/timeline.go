@@ -147,12 +147,20 @@ func (t *Timeline) Rate(segment int) float64 { return t.segments[segment].tie.ra
 func (t *Timeline) Period(segment int) float64 { return t.segments[segment].trace.period }
 
 // Smear returns how far around a place on a segment's sample clock a step of
-// power may show that stands there, because the sample it falls into is a mean
-// over longer than 1.5 periods: from and to are x where it is not.
+// power may show that stands there, because the sample it falls into stands for
+// longer than 1.5 periods: from and to are x where none does.
 func (t *Timeline) Smear(segment int, x float64) (from, to float64) {
 	tr := t.segments[segment].trace
 	u := 2 * t.Offset.U
-	return math.Min(x, tr.sample(x-u).from), math.Max(x, tr.sample(x+u).to)
+	from, to = x, x
+	// To the next knot: between knots power counts as constant.
+	if s := tr.sample(x - u); s.length() > 0 {
+		from = math.Min(x, s.from-finestKnot)
+	}
+	if s := tr.sample(x + u); s.length() > 0 {
+		to = math.Max(x, s.to+finestKnot)
+	}
+	return from, to
 }
 
 // Stretch is the power of consecutive samples.

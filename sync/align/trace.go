@@ -28,7 +28,7 @@ type trace struct {
 	rows, missing int64   // samples seen, of these without a value
 	period        float64 // nominal, or the typical distance of samples, s
 	means         bool    // samples carry times, and are means until the next one
-	long          []span  // means beyond longMean that a knot stands in, ascending
+	long          []span  // samples that stand beyond longHold and cover a knot, ascending
 
 	keeper keeper // of samples that tell the meter's character
 
@@ -355,9 +355,9 @@ const typicalAfter = 64
 // all of it.
 const maxHold = 2.5
 
-// longMean is the length, in typical intervals, beyond which a mean smears an
-// edge further than those who look for edges expect of a sample.
-const longMean = 1.5
+// longHold is how long a sample stands, in typical intervals, beyond which it
+// smears an edge further than those who look for edges expect of a sample.
+const longHold = 1.5
 
 // addTimed adds samples that carry their own times: each holds until the next.
 func (f *filler) addTimed(b *run.Batch, p, v, a []float64) error {
@@ -403,8 +403,8 @@ func (f *filler) release(x float64) {
 	}
 	before := f.next
 	f.pass(f.heldAt+hold, f.held.times(hold))
-	if f.means && hold > longMean*f.period && f.next > before {
-		f.long = append(f.long, span{f.heldAt, x})
+	if hold > longHold*f.period && f.next > before {
+		f.long = append(f.long, span{f.heldAt, f.heldAt + hold})
 	}
 	if f.see != nil && hold > 0 && !f.ended {
 		f.watts = append(f.watts[:0], f.held.joules) // in a second: W
@@ -419,8 +419,8 @@ func (f *filler) flush() {
 	}
 }
 
-// sample returns the long mean that x lies in; an empty span at x where it lies
-// in none.
+// sample returns the span of the long sample that x lies in; an empty one at x
+// where it lies in none.
 func (t *trace) sample(x float64) span {
 	k := sort.Search(len(t.long), func(k int) bool { return t.long[k].to > x })
 	if k < len(t.long) && t.long[k].from < x {

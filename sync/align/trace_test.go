@@ -164,8 +164,9 @@ func TestTraceOfUnequalMeans(t *testing.T) {
 			i += typicalAfter // before, what is typical is not known
 			mid := (at[i] + at[i+1]) / 2
 			s := tr.sample(mid)
-			long := at[i+1]-at[i] > longMean*tr.period*1.2
-			if kind == meters.Point && s.length() != 0 || kind == meters.Mean && long && math.Abs(s.length()-at[i+1]+at[i]) > 1e-6 {
+			long := at[i+1]-at[i] > longHold*tr.period*1.2
+			gap := kind == meters.Point && at[i+1]-at[i] > maxHold*tr.period
+			if !gap && long && math.Abs(s.length()-at[i+1]+at[i]) > 1e-6 || gap && s.length() != 0 {
 				t.Fatalf("%s, seed %d: sample from %g to %g s is seen as %+v", kind, seed, at[i], at[i+1], s)
 			}
 		}

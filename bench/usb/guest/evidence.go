@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
@@ -88,7 +89,7 @@ func readRun(dir string) (recorded, error) {
 				found.unknown++
 				continue
 			}
-			found.coulombs += a * samplePeriod
+			found.coulombs += a / r.Streams[0].RateHz
 			found.volts = max(found.volts, b.Columns[meters.Volts][i])
 		}
 	}
@@ -123,7 +124,9 @@ func whole(segment [][]byte, all []sent) ([]sent, error) {
 		}
 		best = max(best, n)
 	}
-	return nil, fmt.Errorf("of %d reports the first %d are the meter's; then one is lost or changed", len(segment), best)
+	next := slices.IndexFunc(all, func(s sent) bool { return bytes.Equal(s.Report, segment[best]) })
+	return nil, fmt.Errorf("of %d reports the first %d are as the %d that were sent; the next one, of %d bytes, is number %d of those: % x",
+		len(segment), best, len(all), len(segment[best]), next, segment[best])
 }
 
 // wholeRun holds a run against what was sent, and its charge too, where all

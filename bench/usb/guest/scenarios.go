@@ -15,26 +15,30 @@ import (
 // scenario is something that must be true of a meter on a real USB.
 type scenario struct {
 	name string
-	way  way
-	do   func(*lab) (detail string, err error)
+	way
+	do    func(*lab) (detail string, err error)
+	alone bool // it needs the whole machine
 }
 
 // way is a program and how it reaches the meter.
 type way struct {
 	name    string
 	program string
-	spec    func(g *gadget) (string, error) // of a meter
-	node    func(g *gadget) (string, error) // that it needs
+	identity
+	spec func(g *gadget) (string, error) // of a meter
+	node func(g *gadget) (string, error) // that it needs
 }
 
+var fnb58 = identity{0x2e3c, 0x5558, "FNB58"}
+
 var ways = []way{
-	{"hidraw", "/bin/joulemark", func(g *gadget) (string, error) { p, err := g.hidraw(); return "fnb58:" + p, err }, (*gadget).hidraw},
-	{"libusb", "/bin/joulemark-libusb", func(g *gadget) (string, error) { p, err := g.usb(); return "fnb58+usb:" + p, err }, (*gadget).usb},
+	{"hidraw", "/bin/joulemark", fnb58, func(g *gadget) (string, error) { p, err := g.hidraw(); return "fnb58:" + p, err }, (*gadget).hidraw},
+	{"libusb", "/bin/joulemark-libusb", fnb58, func(g *gadget) (string, error) { p, err := g.usb(); return "fnb58+usb:" + p, err }, (*gadget).usb},
 }
 
 // scenarios are all of them, over each way that there is a program for.
 func scenarios() []scenario {
-	var all []scenario
+	all := []scenario{{name: "acm/ppk2", way: overACM, do: streamed, alone: true}}
 	for _, w := range ways {
 		if _, err := os.Stat(w.program); err != nil {
 			continue
@@ -47,7 +51,7 @@ func scenarios() []scenario {
 			{"freeze", freeze}, {"replug", replug}, {"second-program", second}, {"permission", permission},
 			{"left-over", leftOver}, {"killed", killed}, {"interrupt", interrupt},
 		} {
-			all = append(all, scenario{w.name + "/" + s.name, w, s.do})
+			all = append(all, scenario{name: w.name + "/" + s.name, way: w, do: s.do})
 		}
 	}
 	return all
@@ -59,11 +63,13 @@ type lab struct {
 	gadget *gadget
 	dir    string
 	meter  *process
+	starts int        // of the meter; each shows other values
+	all    []*process // all that was started
 }
 
 // on runs a scenario on the gadget of a number.
 func (s scenario) on(number int) (detail string, err error) {
-	g, err := newGadget(number)
+	g, err := newGadget(number, s.identity)
 	if err != nil {
 		return "", errors.Join(err, g.remove())
 	}
@@ -77,8 +83,8 @@ func (s scenario) on(number int) (detail string, err error) {
 	}
 	l := &lab{way: s.way, gadget: g, dir: dir}
 	defer func() {
-		if l.meter != nil && l.meter.running() {
-			l.meter.kill()
+		for _, p := range l.all {
+			p.kill()
 		}
 	}()
 	return s.do(l)
@@ -90,14 +96,23 @@ func (l *lab) emulate(faults ...string) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"virtual", "--hid", node, "--sent", l.sentLog(), "--link", l.path("target"), "--seed", fmt.Sprint(l.gadget.number + 1)}
+	l.starts++
+	args := []string{"virtual", "--hid", node, "--sent", l.sentLog(), "--link", l.path(fmt.Sprint("target", l.starts)), "--seed", fmt.Sprint(l.starts)}
 	for _, f := range faults {
 		args = append(args, "--fault", f)
 	}
-	if l.meter, err = start(l.path("meter"), 0, "/bin/joulemark", args...); err != nil {
+	if l.meter, err = l.start("meter", 0, "/bin/joulemark", args...); err != nil {
 		return err
 	}
 	return l.meter.await("the meter is there", func() bool { return strings.Contains(l.meter.said(), "SIMULATED") })
+}
+
+func (l *lab) start(name string, uid uint32, program string, args ...string) (*process, error) {
+	p, err := start(l.path(name+".log"), uid, program, args...)
+	if err == nil {
+		l.all = append(l.all, p)
+	}
+	return p, err
 }
 
 func (l *lab) path(name string) string { return filepath.Join(l.dir, name) }
@@ -105,11 +120,15 @@ func (l *lab) sentLog() string         { return l.path("sent.jsonl") }
 
 // record starts a recording into the run of a name.
 func (l *lab) record(name string, uid uint32, seconds int) (*process, error) {
-	spec, err := l.spec(l.gadget)
+	return l.recordOver(l.way, name, uid, seconds)
+}
+
+func (l *lab) recordOver(w way, name string, uid uint32, seconds int) (*process, error) {
+	spec, err := w.spec(l.gadget)
 	if err != nil {
 		return nil, err
 	}
-	return start(l.path(name+".log"), uid, l.program, "record", "--meter", spec, "--for", fmt.Sprintf("%ds", seconds), "-o", l.path(name))
+	return l.start(name, uid, w.program, "record", "--meter", spec, "--for", fmt.Sprintf("%ds", seconds), "-o", l.path(name))
 }
 
 // recordWhole records to the end.
@@ -264,7 +283,7 @@ func freeze(l *lab) (string, error) {
 	return "one run, two segments", nil
 }
 
-// replug: the meter is unplugged for three seconds.
+// replug: the meter is unplugged for three seconds, and loses its power.
 func replug(l *lab) (string, error) {
 	if err := l.emulate(); err != nil {
 		return "", err
@@ -277,18 +296,23 @@ func replug(l *lab) (string, error) {
 		return "", err
 	}
 	time.Sleep(5 * time.Second)
-	if err := l.gadget.connect(false); err != nil {
+	l.meter.kill()
+	if err := l.gadget.unplug(); err != nil {
 		return "", err
 	}
 	time.Sleep(3 * time.Second)
-	if err := l.gadget.connect(true); err != nil {
-		return "", err
-	}
-	r, all, err := l.ended(p, "run", 20, 0)
+	before, err := readSent(l.sentLog())
 	if err != nil {
 		return "", err
 	}
-	if _, err := wholeRun(r, all, 2); err != nil {
+	if err := errors.Join(os.Remove(l.sentLog()), l.gadget.plug(), l.emulate()); err != nil {
+		return "", err
+	}
+	r, after, err := l.ended(p, "run", 20, 0)
+	if err != nil {
+		return "", err
+	}
+	if _, err := wholeRun(r, append(before, after...), 2); err != nil {
 		return "", fmt.Errorf("%w: %s", err, p.said())
 	}
 	return fmt.Sprintf("one run, two segments of %d and %d reports", len(r.segments[0]), len(r.segments[1])), nil
@@ -310,13 +334,11 @@ func second(l *lab) (string, error) {
 		if _, err := os.Stat(w.program); err != nil {
 			continue
 		}
-		other := *l
-		other.way = w
-		p, err := other.record("by-"+w.name, 0, 5)
+		if w.name == "hidraw" && l.name == "libusb" {
+			continue // there is no node any more
+		}
+		p, err := l.recordOver(w, "by-"+w.name, 0, 5)
 		if err != nil {
-			if w.name == "hidraw" && l.way.name == "libusb" {
-				continue // there is no node any more
-			}
 			return "", err
 		}
 		if err := p.end(limit, 4); err != nil {
