@@ -247,7 +247,7 @@ func stratum(t *testing.T, name string) {
 	if o.exact {
 		kind = "repeat"
 	}
-	fmt.Printf("%-11s %5d %8s  %s %s %6.3f ms %7.2f", name, *campaigns, kind, o.perOp.String(), o.ratio.String(), 1e3*rms(o.offset), median(o.oracle))
+	fmt.Printf("%-11s %5d %8s  %s %s %9s %7.2f", name, *campaigns, kind, o.perOp.String(), o.ratio.String(), o.offsets(), median(o.oracle))
 	if o.refused > 0 {
 		fmt.Printf("  refused %d: %s", o.refused, o.why)
 	}
@@ -271,6 +271,14 @@ func stratum(t *testing.T, name string) {
 	if t.Failed() {
 		t.Logf("seeds with an operation outside: %v; one of them again: joulemark demo --scenario %s --seed N -o SET", o.missed[:min(len(o.missed), 20)], name)
 	}
+}
+
+// offsets is the rms error of the offset; a pin needs none.
+func (o *outcome) offsets() string {
+	if len(o.offset) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f ms", 1e3*rms(o.offset))
 }
 
 func (t *tally) String() string {
