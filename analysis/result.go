@@ -60,6 +60,16 @@ type Meter struct {
 	SourceOhms  Num       `json:"source_ohms"`
 	USourceOhms Num       `json:"u_source_ohms"`
 	Character   Character `json:"character"`
+	// Calibration corrected the samples, and Characterisation says what they may
+	// not show; nil where there is none.
+	Calibration      *Known `json:"calibration"`
+	Characterisation *Known `json:"characterisation"`
+}
+
+// Known names what was known of a meter beforehand.
+type Known struct {
+	Name string `json:"name"`
+	Date string `json:"date"`
 }
 
 // Character is what the samples show of the meter (align.Character).

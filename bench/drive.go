@@ -75,8 +75,18 @@ func (w *World) source() fnb58.Source {
 			p.ArriveNs = -1
 		}
 		volts, amps := w.meter.packet()
+		levels := make([]float64, len(p.Readings))
+		if w.pin != nil {
+			levels = w.pin.packet()
+		}
 		for k := range p.Readings {
-			p.Readings[k] = fnb58.Reading{Volts: volts[k], Amps: amps[k], Celsius: 25}
+			r := fnb58.Reading{Volts: volts[k], Amps: amps[k], Celsius: 25}
+			if w.s.Meter.Pin == DataMinus {
+				r.DNVolts = levels[k]
+			} else {
+				r.DPVolts = levels[k]
+			}
+			p.Readings[k] = r
 		}
 		return p
 	}

@@ -79,6 +79,11 @@ func (w *World) record(to *run.Writer, progress Progress) error {
 	if err := to.Target(w.Target()); err != nil {
 		return err
 	}
+	if w.pin != nil {
+		if err := to.InBand(run.InBand{Stream: w.Meter().Stream, Column: pinColumns[w.s.Meter.Pin], Active: 1}); err != nil {
+			return err
+		}
+	}
 	sink := record.NewStream(to)
 	last, over := int64(0), 0
 	err := w.play(recorder{

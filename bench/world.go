@@ -74,6 +74,7 @@ type World struct {
 	target   target
 	seed     uint64 // of everything but the meter's constant errors
 	meter    *meter
+	pin      *pin // nil where the meter records none
 	lines    []run.Line
 	arrivals []int64 // of the packets, host ns; 0: lost
 	end      float64 // true second at which the recording ends
@@ -127,6 +128,9 @@ func (w *World) build(campaign uint64) error {
 	w.meter, err = newMeter(s.Meter, sup, amps, campaign, w.seed)
 	if err != nil {
 		return err
+	}
+	if s.Meter.Pin != NoPin {
+		w.pin = &pin{m: w.meter, level: sum(f.pin, start, w.end, 0), draws: stream(w.seed, "meter.pin")}
 	}
 	w.settle(f, rows)
 	w.carryPackets()
@@ -267,10 +271,14 @@ func (w *World) direct(to recorder) error {
 	}
 	for _, at := range w.arrivals {
 		volts, amps := w.meter.packet()
+		values := [][]float64{volts, amps}
+		if w.pin != nil {
+			values = append(values, w.pin.packet())
+		}
 		if at == 0 {
 			continue
 		}
-		if err := to.block(meters.Block{ArrivalNs: at, Values: [][]float64{volts, amps}}); err != nil {
+		if err := to.block(meters.Block{ArrivalNs: at, Values: values}); err != nil {
 			return err
 		}
 	}

@@ -69,6 +69,11 @@ type Info struct {
 	FirstHostNs int64 `json:"first_host_ns,omitempty"`
 
 	Accuracy Accuracy `json:"accuracy"`
+	// Calibration and Characterisation are what is known of this very meter,
+	// under the name that a person gave it; nil where nothing is. Samples are
+	// never corrected in a run, only when they are analyzed.
+	Calibration      *Calibration      `json:"calibration,omitempty"`
+	Characterisation *Characterisation `json:"characterisation,omitempty"`
 	// Simulated says that the meter is an emulated one.
 	Simulated bool `json:"simulated,omitempty"`
 }

@@ -17,7 +17,8 @@ const udevAccess = `MODE="0660", GROUP="plugdev", TAG+="uaccess"`
 // UdevRule returns the line that lets people open the devices of one id on a
 // transport. It is "" for a transport that has no device node, or no id. A rule
 // for one transport says nothing of another: a meter has a node of its own on
-// each.
+// each. ModemManager, which would talk to serial ones, is told to leave them
+// alone.
 func UdevRule(t Transport, id USBID) string {
 	if id == (USBID{}) {
 		return ""
@@ -26,9 +27,9 @@ func UdevRule(t Transport, id USBID) string {
 	case HID:
 		return fmt.Sprintf(`SUBSYSTEM=="hidraw", ATTRS{idVendor}=="%04x", ATTRS{idProduct}=="%04x", %s`, id.Vendor, id.Product, udevAccess)
 	case USB:
-		return fmt.Sprintf(`SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="%04x", ATTR{idProduct}=="%04x", %s`, id.Vendor, id.Product, udevAccess)
+		return fmt.Sprintf(`SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="%04x", ATTR{idProduct}=="%04x", ENV{ID_MM_DEVICE_IGNORE}="1", %s`, id.Vendor, id.Product, udevAccess)
 	case Serial:
-		return fmt.Sprintf(`SUBSYSTEM=="tty", ATTRS{idVendor}=="%04x", ATTRS{idProduct}=="%04x", ENV{ID_MM_DEVICE_IGNORE}="1", %s`, id.Vendor, id.Product, udevAccess)
+		return fmt.Sprintf(`SUBSYSTEM=="tty", ATTRS{idVendor}=="%04x", ATTRS{idProduct}=="%04x", ENV{ID_MM_PORT_IGNORE}="1", %s`, id.Vendor, id.Product, udevAccess)
 	}
 	return ""
 }

@@ -13,8 +13,8 @@ func TestUdevRules(t *testing.T) {
 	})
 	want := `# Lets people open their meters without root; ModemManager leaves them alone.
 SUBSYSTEM=="hidraw", ATTRS{idVendor}=="2e3c", ATTRS{idProduct}=="0049", MODE="0660", GROUP="plugdev", TAG+="uaccess"
-SUBSYSTEM=="tty", ATTRS{idVendor}=="1915", ATTRS{idProduct}=="c00a", ENV{ID_MM_DEVICE_IGNORE}="1", MODE="0660", GROUP="plugdev", TAG+="uaccess"
-SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="2e3c", ATTR{idProduct}=="0049", MODE="0660", GROUP="plugdev", TAG+="uaccess"
+SUBSYSTEM=="tty", ATTRS{idVendor}=="1915", ATTRS{idProduct}=="c00a", ENV{ID_MM_PORT_IGNORE}="1", MODE="0660", GROUP="plugdev", TAG+="uaccess"
+SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="2e3c", ATTR{idProduct}=="0049", ENV{ID_MM_DEVICE_IGNORE}="1", MODE="0660", GROUP="plugdev", TAG+="uaccess"
 `
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

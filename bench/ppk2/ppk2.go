@@ -32,9 +32,12 @@ type Faults struct {
 	LostBytes     float64 // probability that 1 to 9 bytes are lost on the way
 	LostSamples   float64 // probability that 1 to 40 samples are
 	Garbage       int     // bytes before the calibration
+	Garbled       int     // answers for the calibration that lack some bytes
 	Streaming     bool    // a program that died left it streaming
 	Nan           bool    // the offsets of the calibration are not numbers
 	Spiky         int     // samples after a start that are peaks of 0.9 A
+	StallSeconds  float64 // host time at which the host takes nothing for a while; 0 is never
+	StallSamples  int     // that are lost then
 	Refused       float64 // probability that a command times out
 	PauseSeconds  float64 // host time at which it stops sending; 0 is never
 	UnplugSeconds float64 // host time at which it is unplugged; 0 is never
@@ -89,6 +92,8 @@ type Device struct {
 	last      int   // range
 	after     int   // samples since it changed
 	paused    bool
+	stalled   bool
+	garbled   int    // answers
 	out       []byte // on its way to the host, there at once
 
 	mode       byte
@@ -151,6 +156,13 @@ func (d *Device) advance(untilNs int64) {
 // frame sends n samples.
 func (d *Device) frame(n int64) {
 	from := len(d.out)
+	if at := nanoseconds(d.faults.StallSeconds); at > 0 && !d.stalled && d.hostNs >= at {
+		d.stalled = true
+		for range d.faults.StallSamples {
+			d.sample()
+		}
+		return
+	}
 	for range n {
 		d.out = binary.LittleEndian.AppendUint32(d.out, d.sample())
 	}
@@ -295,7 +307,12 @@ func (d *Device) obey(b []byte) {
 			for range d.faults.Garbage {
 				d.out = append(d.out, byte(d.loss.Uint32()))
 			}
-			d.out = append(d.out, d.calibration()...)
+			text := d.calibration()
+			if d.garbled < d.faults.Garbled {
+				d.garbled++
+				text = text[:200] + text[210:]
+			}
+			d.out = append(d.out, text...)
 		}
 		b = b[n:]
 	}

@@ -5,9 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -119,18 +122,18 @@ func TestRealTime(t *testing.T) {
 	d := emulated.New(func(s float64) emulated.Reading {
 		return emulated.Reading{Amps: 30e-3 + 20e-3*math.Sin(s*700), Digital: byte(s * 1e4)}
 	}, emulated.Faults{}, 1)
-	var sent []emulated.Reading
-	d.Sent = func(_ int64, r emulated.Reading) { sent = append(sent, r) }
+	var sent ledger
+	d.Sent = sent.put
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	type end struct {
-		lost int64
-		err  error
+		lost, awayNs int64
+		err          error
 	}
 	pumped := make(chan end, 1)
 	go func() {
-		lost, err := d.Pump(ctx, inner, clock)
-		pumped <- end{lost, err}
+		lost, awayNs, err := d.Pump(ctx, inner, clock)
+		pumped <- end{lost, awayNs, err}
 	}()
 
 	port, err := serial.Open(outer.Name(), 115200, clock)
@@ -146,25 +149,31 @@ func TestRealTime(t *testing.T) {
 	}
 	const settled = 5000
 	want := int(*seconds * 1e5)
-	var amps []float64
-	var inputs []byte
+	var read, actual float64
+	rows := 0
 	streaming, stop := context.WithCancel(ctx)
 	defer stop()
 	err = m.Stream(streaming, func(b meters.Block) error {
-		amps = append(amps, b.Values[1]...)
-		for k := range b.Len() {
-			inputs = append(inputs, byte(b.Values[2][k])|byte(b.Values[9][k])<<7)
+		for k, amps := range b.Values[1] {
+			r, ok := sent.at(settled + rows)
+			if inputs := byte(b.Values[2][k]) | byte(b.Values[9][k])<<7; ok && inputs != r.Digital&0x81 {
+				return fmt.Errorf("sample %d has the inputs %02x, want %02x", rows, inputs, r.Digital)
+			}
+			read, actual = read+amps, actual+r.Amps
+			rows++
 		}
-		if len(amps) >= want {
+		if rows >= want {
 			stop()
 		}
 		return nil
 	})
-	if err := errors.Join(err, m.Close()); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, m.Close())
 	cancel()
-	if e := <-pumped; e.lost > 0 {
+	e := <-pumped
+	if busy := e.awayNs > 50*ms || overloaded(); busy && (err != nil || e.lost > 0 || len(notices) > 1) {
+		t.Skipf("this machine is too busy for real time: the emulator could not run for %.3f s and lost %d samples", float64(e.awayNs)/1e9, e.lost)
+	}
+	if e.lost > 0 {
 		t.Errorf("the meter lost %d samples that were not read in time: %v", e.lost, e.err)
 	}
 	for _, n := range notices {
@@ -172,16 +181,41 @@ func TestRealTime(t *testing.T) {
 			t.Errorf("%s: %s", n.Code, n.Text)
 		}
 	}
-	var read, actual float64
-	for i, a := range amps {
-		r := sent[settled+i]
-		read, actual = read+a, actual+r.Amps
-		if inputs[i] != r.Digital&0x81 {
-			t.Fatalf("sample %d has the inputs %02x, want %02x", i, inputs[i], r.Digital)
-		}
+	if err != nil || math.Abs(read/actual-1) > 1e-9 {
+		t.Errorf("%d samples hold %.9g C, the meter sent %.9g C: %v", rows, read*1e-5, actual*1e-5, err)
 	}
-	if math.Abs(read/actual-1) > 1e-9 {
-		t.Errorf("%d samples hold %.9g C, the meter sent %.9g C", len(amps), read*1e-5, actual*1e-5)
+	t.Logf("%d samples, %.9g C", rows, read*1e-5)
+}
+
+// ledger keeps the last seconds of what an emulated meter sent.
+type ledger struct {
+	mu   sync.Mutex
+	last [1 << 19]emulated.Reading
+	n    int
+}
+
+func (l *ledger) put(_ int64, r emulated.Reading) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last[l.n%len(l.last)] = r
+	l.n++
+}
+
+// at returns a reading by its number, if it is still kept.
+func (l *ledger) at(i int) (r emulated.Reading, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last[i%len(l.last)], i < l.n && i >= l.n-len(l.last)
+}
+
+// overloaded reports whether more programs want to run than this machine has
+// processors for, twice over.
+func overloaded() bool {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return false
 	}
-	t.Logf("%d samples, %.9g C", len(amps), read*1e-5)
+	var load float64
+	_, err = fmt.Sscan(string(text), &load)
+	return err == nil && load > 2*float64(runtime.NumCPU())
 }

@@ -15,8 +15,9 @@ const heldNs = 100 * int64(time.Millisecond)
 // Pump runs the meter in real time behind the inner end of a line, until ctx
 // ends or the line fails: it obeys what is read and writes samples as they are
 // due. Samples that the host does not take in time are lost; their number is
-// returned. The caller closes the line.
-func (d *Device) Pump(ctx context.Context, line io.ReadWriter, clock meters.HostClock) (lost int64, err error) {
+// returned, and for how long Pump itself could not run. The caller closes the
+// line.
+func (d *Device) Pump(ctx context.Context, line io.ReadWriter, clock meters.HostClock) (lost, awayNs int64, err error) {
 	commands := make(chan []byte)
 	failed := make(chan error, 1)
 	go func() {
@@ -36,12 +37,13 @@ func (d *Device) Pump(ctx context.Context, line io.ReadWriter, clock meters.Host
 	}()
 	tick := time.NewTicker(time.Duration(frameNs))
 	defer tick.Stop()
+	nextNs := clock() + frameNs
 	for {
 		select {
 		case <-ctx.Done():
-			return lost, nil
+			return lost, awayNs, nil
 		case err := <-failed:
-			return lost, err
+			return lost, awayNs, err
 		case b := <-commands:
 			d.advance(clock())
 			d.obey(b)
@@ -49,11 +51,13 @@ func (d *Device) Pump(ctx context.Context, line io.ReadWriter, clock meters.Host
 			d.advance(clock())
 		}
 		before := clock()
+		awayNs = max(awayNs, before-nextNs)
 		if _, err := line.Write(d.out); err != nil {
-			return lost, err
+			return lost, awayNs, err
 		}
 		d.out = d.out[:0]
-		if late := clock() - before - heldNs; late > 0 && d.streaming {
+		nextNs = clock() + frameNs
+		if late := nextNs - frameNs - before - heldNs; late > 0 && d.streaming {
 			d.index += late / periodNs
 			lost += late / periodNs
 		}

@@ -2,7 +2,7 @@
 // meters that the kernel's own gadgets make: real USB, real hidraw, real
 // libusb, no hardware and no root.
 //
-//	go test ./bench/usb -count=1 -v -timeout 15m -args -usb
+//	go test ./bench/usb -count=1 -v -timeout 20m -args -usb
 //
 // It needs qemu-system-x86_64 and cpio, for meters over libusb a C compiler and
 // libusb too, and once the kernel's package from apt. What is built and

@@ -185,7 +185,7 @@ func newRoot(env *Env) *cobra.Command {
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault)
 	l := newLab()
-	root.AddCommand(demoVerb(env), metersVerb(env, l), doctorVerb(env, l), recordVerb(env, l), execVerb(env, l), importVerb(env), checkVerb(env), analyzeVerb(env), exportVerb(env), windowsVerb(env), virtualVerb(env), plotVerb(env), versionVerb(env),
+	root.AddCommand(demoVerb(env), metersVerb(env, l), doctorVerb(env, l), recordVerb(env, l), execVerb(env, l), importVerb(env), checkVerb(env), analyzeVerb(env), exportVerb(env), windowsVerb(env), characteriseVerb(env), calibrateVerb(env), virtualVerb(env), plotVerb(env), versionVerb(env),
 		&cobra.Command{Use: "exit", Short: "exit codes", Long: exitHelp})
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{code: exitUsage, err: err} })
 	for _, c := range root.Commands() {

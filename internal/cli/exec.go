@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mattn/go-shellwords"
 	"github.com/spf13/cobra"
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/internal/campaign"
 	"github.com/joulemark/joulemark/internal/record"
 	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/meters/process"
 	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/mark"
 )
@@ -244,12 +243,9 @@ func splitWords(text string) ([]string, error) {
 	if text == "" {
 		return nil, nil
 	}
-	words, err := shellwords.Parse(text)
-	if err == nil && len(words) == 0 {
-		err = errors.New("it holds no word")
-	}
+	words, err := process.Split(text)
 	if err != nil {
-		return nil, usage("%q is no command: %w", text, err)
+		return nil, &failure{code: exitUsage, err: err, hint: meters.Hint(err)}
 	}
 	return words, nil
 }

@@ -55,7 +55,11 @@ func exportVerb(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.export(c.Context(), env, args, opt)
+			by, err := calibrationOf(o.calibration)
+			if err != nil {
+				return err
+			}
+			return o.export(c.Context(), env, args, by, opt)
 		},
 	}
 	f := c.Flags()
@@ -104,7 +108,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // export writes what was asked for.
-func (o *exportFlags) export(ctx context.Context, env *Env, paths []string, opt analysis.Options) error {
+func (o *exportFlags) export(ctx context.Context, env *Env, paths []string, by align.Options, opt analysis.Options) error {
 	if o.out != "" {
 		if err := checkFree(o.out); err != nil {
 			return err
@@ -113,13 +117,13 @@ func (o *exportFlags) export(ctx context.Context, env *Env, paths []string, opt 
 	var write func(io.Writer) error
 	var broken []string
 	if o.what == exportSamples {
-		line, damage, err := oneMeter(paths, o.meter)
+		line, damage, err := oneMeter(paths, o.meter, by)
 		if err != nil {
 			return err
 		}
 		write, broken = func(w io.Writer) error { return o.table(w, exports.Samples(line)) }, damage
 	} else {
-		set, err := analyzeAll(paths, o.meter, opt)
+		set, err := analyzeBy(paths, o.meter, by, opt)
 		if err != nil {
 			return err
 		}
@@ -158,10 +162,10 @@ func (o *exportFlags) table(w io.Writer, t exports.Table) error {
 
 // oneMeter puts the one meter of the one run that the paths name on a time
 // line.
-func oneMeter(paths []string, meter string) (*align.Timeline, []string, error) {
+func oneMeter(paths []string, meter string, by align.Options) (*align.Timeline, []string, error) {
 	var line *align.Timeline
 	var found []string
-	_, broken, err := eachMeter(paths, meter, func(t *align.Timeline) error {
+	_, broken, err := eachMeterBy(paths, meter, by, func(t *align.Timeline) error {
 		line = t
 		found = append(found, fmt.Sprintf("%s of %s", t.Meter.Stream, t.Run.Dir))
 		return nil

@@ -70,7 +70,7 @@ func (v *view) end() {
 
 // lines shows a line a meter, and what is new.
 func lines(w io.Writer, o viewOptions) func(record.Snapshot) {
-	began := false
+	began, waiting := false, ""
 	notices := map[string]string{}
 	return func(s record.Snapshot) {
 		if s.Recording && !began {
@@ -86,8 +86,9 @@ func lines(w io.Writer, o viewOptions) func(record.Snapshot) {
 				fmt.Fprintf(w, "%s %s: %s; %s\n", clockText(s.Seconds), m.Name, readings(m), counts(m))
 			}
 		}
-		if !s.Recording && !began {
-			fmt.Fprintf(w, "%s\n", waitingFor(s))
+		if text := waitingFor(s); !s.Recording && text != waiting {
+			waiting = text
+			fmt.Fprintln(w, text)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type input struct {
 	// Of the meter's goroutine.
 	meter   meters.Meter // nil where none is open
 	fresh   bool         // opened, and no samples yet
+	overdue *time.Timer  // ends a session without samples; nil for the first one
 	samples int64        // so far
 	dropped int64        // of those: before the next block, without room in the queue
 
@@ -44,7 +45,12 @@ func (in *input) run(ctx context.Context) {
 	lost := false
 	for {
 		before := in.samples
-		err := in.session(ctx)
+		var err error
+		if lost {
+			err = in.again(ctx, in.r.o.Absence-time.Duration(in.r.o.HostNs()-lostNs))
+		} else {
+			err = in.session(ctx)
+		}
 		in.tellDropped()
 		if err == nil || ctx.Err() != nil {
 			return
@@ -91,6 +97,19 @@ func (in *input) session(ctx context.Context) error {
 		l.Listen(in.r)
 	}
 	return m.Stream(ctx, in.emit)
+}
+
+// again is a session of a meter that was lost: it must send within a time.
+func (in *input) again(ctx context.Context, within time.Duration) error {
+	silent, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in.overdue = time.AfterFunc(within, cancel)
+	defer in.overdue.Stop()
+	err := in.session(silent)
+	if err == nil && silent.Err() != nil && ctx.Err() == nil {
+		return meters.ErrNoSamples
+	}
+	return err
 }
 
 // close closes the meter, if it is open.
@@ -175,6 +194,9 @@ func (in *input) open() bool {
 	info.Stream = in.Name
 	info.Columns = slices.Clone(info.Columns)
 	in.fresh = false
+	if in.overdue != nil {
+		in.overdue.Stop()
+	}
 	in.gauge.open(info)
 	return in.put(func() error { in.track.Open(info); return nil })
 }

@@ -73,6 +73,7 @@ func (l *lane) takes(bytes, limit int64) bool {
 const (
 	itemBytes  = 128     // of an item beside its packet, roughly
 	otherBytes = 4 << 20 // bound what is no packet
+	wakeBytes  = 1 << 20 // are worth waking the writer at once
 )
 
 // queue holds what the writer has not come to yet: a bounded number of bytes a
@@ -80,7 +81,7 @@ const (
 // meter.
 type queue struct {
 	limit int64         // of a lane
-	wake  chan struct{} // holds a token when there is something to take
+	wake  chan struct{} // holds a token when there is much to take, or no more to come
 
 	mu     sync.Mutex
 	items  []item
@@ -111,7 +112,9 @@ func (q *queue) put(i item) bool {
 	i.lane.bytes += i.bytes
 	q.bytes += i.bytes
 	q.items = append(q.items, i)
-	q.signal()
+	if q.bytes >= wakeBytes {
+		q.signal()
+	}
 	return true
 }
 

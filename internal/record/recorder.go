@@ -94,7 +94,10 @@ const (
 	queueBytes = 128 << 20
 	patience   = 30 * time.Second // for the first samples of all meters; meters that update every half minute are the slowest
 	retryEvery = time.Second
-	flushEvery = 500 * time.Millisecond
+	// writeEvery is how long a few bytes may wait for the writer: each time it
+	// wakes costs a slow meter more than what it writes.
+	writeEvery = 100 * time.Millisecond
+	flushEvery = 5 // of these times
 )
 
 // MeterError says that a meter or mark source cannot be used, or no longer.
@@ -146,7 +149,6 @@ type Recorder struct {
 
 	beganNs, endedNs    atomic.Int64 // host ns; -1: not yet
 	lines, edges, spilt atomic.Int64 // marks; those that were not recorded
-
 }
 
 // New makes a recorder. It fails if the options make no sense.
@@ -317,27 +319,39 @@ func (r *Recorder) create() (*run.Writer, error) {
 
 // write writes what comes until it ends or the disk fails.
 func (r *Recorder) write(w *run.Writer) error {
-	flush := time.NewTicker(flushEvery)
-	defer flush.Stop()
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
 	var items []item
-	for ended := false; !ended; {
+	for ticks, ended := 0, false; !ended; {
 		select {
 		case <-r.queue.wake:
-			items, ended = r.queue.take(items)
-			for k, i := range items {
-				err := i.write(w)
-				r.queue.done(i)
-				items[k] = item{}
-				if err != nil {
-					return err
-				}
+		case <-tick.C:
+			ticks++
+		}
+		items, ended = r.queue.take(items)
+		for k, i := range items {
+			err := i.write(w)
+			r.queue.done(i)
+			items[k] = item{}
+			if err != nil {
+				return err
 			}
-		case <-flush.C:
-			for _, in := range r.inputs {
-				if err := in.to.flushSilent(); err != nil {
-					return err
-				}
+		}
+		if ticks == flushEvery {
+			ticks = 0
+			if err := r.flushSilent(); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+// flushSilent puts on disk what is pending of meters that have fallen silent.
+func (r *Recorder) flushSilent() error {
+	for _, in := range r.inputs {
+		if err := in.to.flushSilent(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -372,16 +386,17 @@ func (r *Recorder) close(ctx context.Context, w *run.Writer) (Result, error) {
 	return r.result(reason), cause
 }
 
-// broken ends a recording whose disk has failed: what was written stays, if it
-// holds samples.
+// broken ends a recording that the disk, or the run, does not take: what was
+// written stays, if it holds samples.
 func (r *Recorder) broken(w *run.Writer, err error) (Result, error) {
 	r.endedNs.CompareAndSwap(-1, r.o.HostNs())
 	r.stop(err)
 	r.drain()
-	w.Close(Failed, r.o.HostNs()) // fails again, but closes the files
-	if old, e := run.Open(r.o.Dir); e == nil && !slices.ContainsFunc(old.Streams, func(s run.StreamInfo) bool { return s.Rows > 0 }) {
+	old, unread := run.Open(r.o.Dir)
+	if unread == nil && !slices.ContainsFunc(old.Streams, func(s run.StreamInfo) bool { return s.Rows > 0 }) {
 		return Result{Reason: Failed, Snapshot: r.Snapshot()}, errors.Join(err, w.Abandon())
 	}
+	w.Close(Failed, r.o.HostNs()) // a disk that is full fails again, but the files are closed
 	return r.result(Failed), err
 }
 

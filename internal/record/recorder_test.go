@@ -130,8 +130,7 @@ type recording struct {
 	o      record.Options
 	dir    string
 	meters []*fake
-	cancel context.CancelFunc // ends it
-	after  time.Duration      // 0: never
+	after  time.Duration // when a person ends it; 0: never
 }
 
 // record records in a bubble of virtual time, and waits for all goroutines.
@@ -435,6 +434,62 @@ func TestStaysAway(t *testing.T) {
 	if res.Run != r.dir || r.meters[0].opened != 9 {
 		t.Errorf("run %q after %d openings", res.Run, r.meters[0].opened)
 	}
+}
+
+// So does one that is there again and does not send. One that does has all the
+// time in the world.
+func TestStaysSilent(t *testing.T) {
+	r := newRecording(t, []step{{packets: 50, end: errUnplugged}, {packets: 500, end: errUnplugged}, {wait: time.Hour}})
+	r.o.Absence = 10 * time.Second
+	_, err := r.run()
+	var lost *record.MeterError
+	if !errors.As(err, &lost) || !errors.Is(err, meters.ErrNoSamples) || !strings.Contains(err.Error(), "did not come back within 10s") {
+		t.Errorf("error %v", err)
+	}
+	if got := r.whole(); got.Closing.Reason != record.MeterLost || got.Streams[0].Rows != 2200 || got.Closing.HostNs > int64(45*time.Second) {
+		t.Errorf("closed as %+v", got.Closing)
+	}
+}
+
+// Samples that a run cannot hold end the recording.
+func TestImpossibleSamples(t *testing.T) {
+	first := newRecording(t)
+	first.o.Meters = []record.Meter{{Name: "bad", Open: func(context.Context, func(meters.Notice)) (meters.Meter, error) {
+		return badMeter(0), nil
+	}}}
+	if _, err := first.run(); err == nil || !strings.Contains(err.Error(), "cannot be stored") {
+		t.Errorf("error %v", err)
+	}
+	first.absent()
+
+	later := newRecording(t)
+	later.o.Meters = []record.Meter{{Name: "bad", Open: func(context.Context, func(meters.Notice)) (meters.Meter, error) {
+		return badMeter(20), nil
+	}}}
+	if res, err := later.run(); err == nil || res.Reason != record.Failed || res.Run != later.dir {
+		t.Errorf("%+v, error %v", res.Reason, err)
+	}
+	if got := later.whole(); got.Closing.Reason != record.Failed || got.Streams[0].Rows != 20 {
+		t.Errorf("closed as %+v", got.Closing)
+	}
+}
+
+// badMeter sends so many good samples, ten a second, and then one that is none.
+type badMeter int
+
+func (badMeter) Info() meters.Info { return nanMeter{}.Info() }
+func (badMeter) Close() error      { return nil }
+func (n badMeter) Stream(ctx context.Context, emit func(meters.Block) error) error {
+	for i := range int(n) + 1 {
+		time.Sleep(100 * time.Millisecond)
+		v := 1.
+		if i == int(n) {
+			v = math.Inf(1)
+		}
+		emit(meters.Block{ArrivalNs: int64(i+1) * 1e8, Values: [][]float64{{v}}})
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // A long interruption that the driver tells of begins a segment.

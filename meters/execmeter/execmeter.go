@@ -23,7 +23,7 @@ var Driver = meters.Driver{
 	Rate:       "as the program says",
 	Digital:    "as the program says",
 	Transports: []meters.Transport{meters.Process},
-	Models:     []meters.Model{{Name: "program"}},
+	Models:     []meters.Model{{Name: "program", Accuracy: meters.Accuracy{Source: "as the program says"}}},
 	Open:       open,
 }
 

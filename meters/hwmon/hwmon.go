@@ -70,6 +70,7 @@ var shuntTraps = []string{
 	"Its current is as wrong as the resistance of the shunt that the kernel was told: 10 mohm unless a device tree says otherwise, while many boards have 100 mohm.",
 	"Its current comes in steps of 1 mA or more: what is smaller is not seen.",
 	"Swapped wires make the current negative.",
+	"power1 is not used: it has no sign, and its steps are 20 to 25 times as coarse as the current's.",
 	"Volts and amps are read one after the other, about a millisecond apart.",
 }
 
@@ -106,7 +107,7 @@ const defaultShunt = 0.01
 func list() (models []meters.Model) {
 	for _, c := range chips {
 		for _, n := range c.names {
-			models = append(models, meters.Model{Name: n, Accuracy: accuracy, Traps: c.traps})
+			models = append(models, meters.Model{Name: n, Accuracy: c.accuracy(), Traps: c.traps})
 		}
 	}
 	return models
@@ -114,7 +115,12 @@ func list() (models []meters.Model) {
 
 // accuracy is that of the shunt first of all, which no data sheet of a chip
 // knows.
-var accuracy = meters.Accuracy{Source: "depends on the shunt, whose tolerance is not known"}
+func (c chip) accuracy() meters.Accuracy {
+	if c.shunt {
+		return meters.Accuracy{Source: "depends on the shunt, whose tolerance is not known"}
+	}
+	return meters.Accuracy{Source: "no limits are known"}
+}
 
 // sensor is one that is there.
 type sensor struct {
@@ -196,7 +202,7 @@ func open(_ context.Context, h meters.Host, o meters.Options) (meters.Meter, err
 	}
 	r.notify, r.seen = o.Notify, 0
 	info := meters.Info{Driver: name, Model: r.sensor.name, Serial: r.sensor.address, Columns: r.columns,
-		Sample: meters.UnknownKind, Accuracy: accuracy}
+		Sample: meters.UnknownKind, Accuracy: r.sensor.accuracy()}
 	m := polled.New(polled.Files{Host: h, Read: r.read}, info, r.every(), o.Notify)
 	m.First(told...)
 	return m, nil

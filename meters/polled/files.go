@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/joulemark/joulemark/meters"
 )
@@ -33,7 +34,7 @@ func ReadText(files fs.FS, name string) (string, error) {
 	switch {
 	case len(b) > maxAttribute:
 		return "", fmt.Errorf("read %s: it is longer than %d bytes", name, maxAttribute)
-	case strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0:
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return "", fmt.Errorf("read %s: it is not a line of text", name)
 	}
 	return text, nil

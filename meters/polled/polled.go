@@ -126,11 +126,8 @@ func (m *Meter) Stream(ctx context.Context, emit func(meters.Block) error) error
 		if err := m.ask(ctx, emit); err != nil {
 			return err
 		}
-		now := m.source.HostNs()
-		dueNs += m.everyNs
-		if late := now - dueNs; late > 0 {
-			dueNs += (late + m.everyNs - 1) / m.everyNs * m.everyNs
-		}
+		// A source that takes longer is asked again at once.
+		dueNs = max(dueNs+m.everyNs, m.source.HostNs())
 		if err := m.source.Wait(ctx, dueNs); err != nil && ctx.Err() == nil {
 			return m.fail(err)
 		}

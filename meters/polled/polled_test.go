@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/meters/meterstest"
 )
 
 const ms = int64(time.Millisecond)
@@ -55,14 +56,14 @@ func (s *scripted) Close() error {
 	return s.closeErr
 }
 
-type session struct {
+type outcome struct {
 	watts   []float64
 	times   []int64
 	notices []meters.Notice
 	err     error
 }
 
-func stream(t *testing.T, s *scripted, every time.Duration, untilNs int64, first ...meters.Notice) (out session) {
+func stream(t *testing.T, s *scripted, every time.Duration, untilNs int64, first ...meters.Notice) (out outcome) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -88,8 +89,8 @@ func stream(t *testing.T, s *scripted, every time.Duration, untilNs int64, first
 	return out
 }
 
-// TestPace: questions stand on a grid that does not drift, and those that are
-// too late are left out.
+// TestPace: questions stand on a grid that does not drift, and follow each other
+// where answers take longer.
 func TestPace(t *testing.T) {
 	s := &scripted{hostNs: 7 * ms, tookNs: 3 * ms, ask: func(int) error { return nil }}
 	out := stream(t, s, 10*time.Millisecond, 50*ms)
@@ -101,7 +102,7 @@ func TestPace(t *testing.T) {
 	}
 	s = &scripted{tookNs: 12 * ms, ask: func(int) error { return nil }}
 	stream(t, s, 10*time.Millisecond, 60*ms)
-	if !slices.Equal(s.asked, []int64{0, 20 * ms, 40 * ms}) {
+	if !slices.Equal(s.asked, []int64{0, 12 * ms, 24 * ms, 36 * ms, 48 * ms}) {
 		t.Errorf("asked at %v", s.asked)
 	}
 }
@@ -176,6 +177,39 @@ func TestCloseFails(t *testing.T) {
 	m := New(&scripted{closeErr: os.ErrClosed}, meters.Info{Model: "X1"}, time.Second, nil)
 	if err := m.Close(); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), "X1") {
 		t.Error(err)
+	}
+}
+
+// TestStale: what came before the request is no answer to it.
+func TestStale(t *testing.T) {
+	port := &meterstest.Port{Frames: []meterstest.Frame{{HostNs: 0, Bytes: []byte("old")}, {HostNs: 0, Bytes: []byte("er")}, {HostNs: 5 * ms, Bytes: []byte("ne")}, {HostNs: 6 * ms, Bytes: []byte("w+")}}}
+	l := Link{Port: port, AnswerNs: 10 * ms}
+	whole := func(b []byte) (int, error) { return len(b) / 3 * 3, nil }
+	answer, hostNs, err := l.Query(context.Background(), []byte("?"), whole)
+	if string(answer) != "new" || hostNs != 6*ms || err != nil {
+		t.Errorf("%q at %d ns, %v", answer, hostNs, err)
+	}
+	// What follows begins the next answer.
+	port.Frames = []meterstest.Frame{{HostNs: 7 * ms, Bytes: []byte("1")}, {HostNs: 8 * ms, Bytes: []byte("2")}}
+	answer, hostNs, err = l.Next(context.Background(), whole)
+	if string(answer) != "+12" || hostNs != 8*ms || err != nil {
+		t.Errorf("%q at %d ns, %v", answer, hostNs, err)
+	}
+	if answer, _, err = l.Query(context.Background(), []byte("?"), whole); !errors.Is(err, ErrUnanswered) || len(answer) != 0 {
+		t.Errorf("%q, %v", answer, err)
+	}
+}
+
+func TestReadText(t *testing.T) {
+	files := fstest.MapFS{"n": {Data: []byte(" package-0 \n")}}
+	if text, err := ReadText(files, "n"); text != "package-0" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	for _, text := range []string{"a\x1b[2J", "a\nb", "a\x00", "\xff"} {
+		files["n"] = &fstest.MapFile{Data: []byte(text)}
+		if got, err := ReadText(files, "n"); err == nil {
+			t.Errorf("%q was read as %q", text, got)
+		}
 	}
 }
 

@@ -6,7 +6,7 @@
 // The host sends four bytes, the meter answers with its newest conversion. No
 // login is needed for that; the queue of conversions, which needs the maker's
 // authentication, is not used: asking often enough shows every conversion too.
-// An answer that equals the one before shows the same conversion.
+// An answer that equals the one before shows the same conversion; both are kept.
 //
 // Sources: okhsunrog/km003c-protocol-research (docs/protocol_reference.md,
 // usb_transport.md), tests of okhsunrog/km003c-rs, from which the two real
@@ -51,6 +51,7 @@ var Driver = meters.Driver{
 var traps = []string{
 	"Its current is positive from the plug to the socket; turned round it is negative.",
 	"The kernel's driver powerz (hwmon) may hold it.",
+	"It sends no checksum; USB's is all there is.",
 }
 
 var models = []meters.Model{

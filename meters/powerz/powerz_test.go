@@ -51,6 +51,50 @@ func TestRealAnswers(t *testing.T) {
 	}
 }
 
+// TestLate: an answer that comes after the next request is not taken for that
+// one's.
+func TestLate(t *testing.T) {
+	c, err := meterstest.ReadPolledCapture("testdata/real.frames")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Exchanges[0].Answer[0].HostNs = 101e6 // the driver waits for 100 ms
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	port := &meterstest.Answering{Exchanges: c.Exchanges}
+	port.Passed = func(int64) {
+		if port.Spent() {
+			cancel()
+		}
+	}
+	m, err := Driver.Open(ctx, port, meters.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var volts []float64
+	if err := m.Stream(ctx, func(b meters.Block) error {
+		volts = append(volts, b.Values[0][0])
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(volts, []float64{20, 19.99}) {
+		t.Errorf("%v V", volts)
+	}
+}
+
+func TestKinds(t *testing.T) {
+	for text := range realAnswers {
+		for at, wrong := range map[int]byte{0: 0x06, 4: 0x02, 5: 0x01, 6: 0x01, 7: 0x0c} {
+			b, _ := hex.DecodeString(text)
+			b[at] = wrong
+			if _, _, err := Decode(b); !errors.Is(err, ErrKind) {
+				t.Errorf("byte %d is %02x: %v", at, wrong, err)
+			}
+		}
+	}
+}
+
 func TestOpen(t *testing.T) {
 	for _, m := range Driver.Models {
 		meter, err := Driver.Open(context.Background(), &meterstest.Answering{}, meters.Options{Model: m.Name, Serial: "7", Firmware: "1.9"})

@@ -3,6 +3,8 @@ package ppk2
 import (
 	"errors"
 	"time"
+
+	"github.com/joulemark/joulemark/meters"
 )
 
 // All times in host ns. Where no source is named, the value is assumed.
@@ -12,7 +14,7 @@ const (
 	answerNs  = int64(time.Second)            // for the calibration
 	questions = 3
 	stepNs    = 10 * int64(time.Millisecond) // between commands that set something
-	silenceNs = int64(time.Second)           // 100,000 samples
+	silenceNs = meters.SegmentGapNs          // 100,000 samples
 	giveUpNs  = 5 * int64(time.Second)
 	retryNs   = 150 * int64(time.Millisecond) // of a refused command
 	mostTries = 5
@@ -164,6 +166,14 @@ func (m *machine) retry(hostNs int64) {
 	m.again, m.dueNs = m.last, hostNs+retryNs
 	if m.refused++; m.refused > mostTries {
 		m.fail(errWrite)
+	}
+}
+
+// excuse forgives the meter for time in which nobody looked, because the host
+// was busy or asleep.
+func (m *machine) excuse(ns int64) {
+	for _, t := range []*int64{&m.sinceNs, &m.byteNs, &m.dueNs, &m.dataNs} {
+		*t += ns
 	}
 }
 

@@ -16,6 +16,9 @@ const (
 	// cancelNs bounds how long a read waits, so that the end of a context is
 	// soon noticed.
 	cancelNs = 200 * int64(time.Millisecond)
+	// lateNs is how much later than it was asked a read may return from a host
+	// that works.
+	lateNs = 50 * int64(time.Millisecond)
 	// blockRows samples make a block, 10 ms; more where they came at once.
 	blockRows = 1000
 	// bufferBytes is what a serial line of Linux holds for a late reader.
@@ -50,7 +53,6 @@ type meter struct {
 
 	left    int64 // samples left out
 	missing int64 // samples that were lost
-	short   int64 // interruptions within a segment
 	powered bool  // a command to switch the target on was sent
 	lost    error // why the port is of no use any more
 	refused error // of the last command
@@ -65,7 +67,7 @@ func newMeter(p meters.Port, o meters.Options, s settings) *meter {
 			Driver: "ppk2", Model: "PPK2", Serial: o.Serial, Firmware: o.Firmware,
 			// Whatever arrives together, a loss may be any number of samples.
 			Columns: Columns(), RateHz: rateHz, PacketSamples: 1,
-			Sample: meters.UnknownKind, Clock: meters.ByArrival,
+			Sample: meters.UnknownKind, Clock: meters.ByArrival, Accuracy: accuracy,
 		},
 	}
 }
@@ -126,6 +128,9 @@ func (d *meter) read(untilNs int64) (b []byte, hostNs int64, err error) {
 	b = d.buffer[d.filled:]
 	n, hostNs, err := d.port.Read(b, untilNs)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if late := hostNs - untilNs; late > lateNs {
+			d.machine.excuse(late)
+		}
 		return nil, hostNs, nil
 	}
 	if err != nil {
@@ -159,6 +164,10 @@ func (d *meter) calibrate(b []byte, hostNs int64) (eventKind, error) {
 		return bytesCame, nil
 	}
 	if n := len(c.Missing); n > 0 {
+		if d.machine.sent < questions { // it may have been damaged on the way
+			d.text = d.text[:0]
+			return bytesCame, nil
+		}
 		d.tell(meters.Notice{HostNs: hostNs, Code: Uncalibrated, Count: int64(n), Warn: true,
 			Text: fmt.Sprintf("the PPK2 does not know its calibration %s; that of an uncalibrated one is taken", strings.Join(c.Missing, ", "))})
 	}
@@ -229,12 +238,9 @@ func (d *meter) flush() error {
 	return d.emit(b)
 }
 
-// interrupted tells of an interruption that ends a segment, and counts others.
+// interrupted tells of an interruption. It is one that ends a segment: the
+// machine waits for so long before it takes silence for one.
 func (d *meter) interrupted(hostNs, gapNs int64) {
-	if gapNs <= meters.SegmentGapNs {
-		d.short++
-		return
-	}
 	d.tell(meters.Notice{HostNs: hostNs, Code: meters.Interrupted, Count: 1, Warn: true, GapNs: gapNs,
 		Text: fmt.Sprintf("the PPK2 sent nothing for %.2f s and was started again", float64(gapNs)/1e9)})
 }
@@ -253,8 +259,6 @@ func (d *meter) conclude() {
 			Text: fmt.Sprintf("%d samples after the start were left out: they may hold peaks that are none", d.left)},
 		{Code: meters.LostSamples, Count: d.missing, Warn: d.missing > fewLost,
 			Text: fmt.Sprintf("%d samples were lost on the way and count as not measured; of losses beyond 63 at once, the arrivals alone show how long they were", d.missing)},
-		{Code: meters.Interrupted, Count: d.short,
-			Text: fmt.Sprintf("nothing came for a second %d times, and the PPK2 was started again", d.short)},
 	} {
 		if n.Count > 0 {
 			n.HostNs = now

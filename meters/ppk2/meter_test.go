@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -90,7 +91,8 @@ func TestConformance(t *testing.T) {
 
 // session is one stream of an emulated meter.
 type session struct {
-	rows    [][]float64
+	amps    []float64
+	inputs  []byte
 	raw     []byte
 	text    string
 	notices map[string]meters.Notice
@@ -116,12 +118,15 @@ func stream(t *testing.T, port meters.Port, untilNs int64, set string) session {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s.err = m.Stream(ctx, func(b meters.Block) error {
+		s.amps = append(s.amps, b.Values[1]...)
 		for k := range b.Len() {
-			var row []float64
-			for _, v := range b.Values {
-				row = append(row, v[k])
+			var levels byte
+			for i, v := range b.Values[2:] {
+				if v[k] == 1 {
+					levels |= 1 << i
+				}
 			}
-			s.rows = append(s.rows, row)
+			s.inputs = append(s.inputs, levels)
 		}
 		if s.text == "" {
 			s.text = string(b.Raw)
@@ -145,8 +150,8 @@ func stream(t *testing.T, port meters.Port, untilNs int64, set string) session {
 }
 
 func (s session) unknown() (n int) {
-	for _, row := range s.rows {
-		if math.IsNaN(row[1]) {
+	for _, a := range s.amps {
+		if math.IsNaN(a) {
 			n++
 		}
 	}
@@ -178,6 +183,8 @@ func TestStream(t *testing.T) {
 		{name: "losing samples", faults: emulated.Faults{LostSamples: 0.02}, unknown: [2]int{200, 2000}, codes: "lost-samples! settling"},
 		{name: "losing both", faults: emulated.Faults{LostSamples: 0.02, LostBytes: 0.02}, unknown: [2]int{200, 2000}, codes: "lost-samples! settling"},
 		{name: "garbage before the calibration", faults: emulated.Faults{Garbage: 300}, codes: "settling"},
+		{name: "damaged calibrations, and a whole one", faults: emulated.Faults{Garbled: 2}, codes: "settling"},
+		{name: "nothing but damaged ones", faults: emulated.Faults{Garbled: 3}, codes: "settling uncalibrated!"},
 		{name: "left streaming", faults: emulated.Faults{Streaming: true}, codes: "settling"},
 		{name: "not calibrated", faults: emulated.Faults{Nan: true}, codes: "settling uncalibrated!"},
 		{name: "peaks at the start", faults: emulated.Faults{Spiky: 4000}, codes: "settling"},
@@ -187,14 +194,18 @@ func TestStream(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := emulated.New(steps, c.faults, 1)
-			var sent [][]float64
+			var sent []emulated.Reading
 			d.Sent = func(index int64, r emulated.Reading) {
 				if index == 0 {
 					sent = sent[:0]
 				}
-				sent = append(sent, row(r))
+				sent = append(sent, r)
 			}
-			s := stream(t, d.Open(), 2*second, "ampere=3.3V,spikes=off")
+			untilNs := 2 * second
+			if c.faults.Nan || c.faults.Garbled > 0 {
+				untilNs += 2 * second // it is asked three times
+			}
+			s := stream(t, d.Open(), untilNs, "ampere=3.3V,spikes=off")
 			if c.err == nil && s.err != nil || !errors.Is(s.err, c.err) {
 				t.Errorf("stream ended with %v, want %v", s.err, c.err)
 			}
@@ -207,14 +218,14 @@ func TestStream(t *testing.T) {
 			if c.faults.PauseSeconds > 0 {
 				return
 			}
-			if len(s.rows) < 100000 {
-				t.Errorf("%d samples", len(s.rows))
+			if len(s.amps) < 100000 {
+				t.Errorf("%d samples", len(s.amps))
 			}
 			// Inputs are not disturbed by changes of range: none is wrong, nor at
 			// another place.
-			for i, got := range s.rows {
-				if want := sent[settled+i]; !math.IsNaN(got[1]) && !slices.Equal(got[2:], want[2:]) {
-					t.Fatalf("sample %d has the inputs %v, want %v", i, got[2:], want[2:])
+			for i, got := range s.inputs {
+				if want := sent[settled+i].Digital; !math.IsNaN(s.amps[i]) && got != want {
+					t.Fatalf("sample %d has the inputs %02x, want %02x", i, got, want)
 				}
 			}
 		})
@@ -235,10 +246,37 @@ func TestInterruption(t *testing.T) {
 	if n := s.notices[ppk2.Settling].Count; n != 2*settled {
 		t.Errorf("%d samples were left out", n)
 	}
-	for i, row := range s.rows {
-		if row[1] > 0.5 {
-			t.Fatalf("sample %d is a peak: %g A", i, row[1])
+	for i, a := range s.amps {
+		if a > 0.5 {
+			t.Fatalf("sample %d is a peak: %g A", i, a)
 		}
+	}
+}
+
+// sleepy is a port of a host that sleeps for two seconds in the middle of a
+// read, and so does its line.
+type sleepy struct {
+	meters.Port
+	sleptNs int64
+}
+
+func (p *sleepy) HostNs() int64 { return p.Port.HostNs() + p.sleptNs }
+
+func (p *sleepy) Read(b []byte, untilNs int64) (int, int64, error) {
+	if p.sleptNs == 0 && p.HostNs() > second {
+		p.sleptNs = 2 * second
+		return 0, p.HostNs(), os.ErrDeadlineExceeded
+	}
+	n, hostNs, err := p.Port.Read(b, untilNs-p.sleptNs)
+	return n, hostNs + p.sleptNs, err
+}
+
+// A host that sleeps blames no meter: nothing is started anew or left out.
+func TestHostSleeps(t *testing.T) {
+	d := emulated.New(steps, emulated.Faults{}, 1)
+	s := stream(t, &sleepy{Port: d.Open()}, 4*second, "ampere=3.3V")
+	if s.err != nil || s.codes() != "settling" || s.notices[ppk2.Settling].Count != settled {
+		t.Errorf("%+v: %v", s.notices, s.err)
 	}
 }
 
@@ -253,10 +291,10 @@ func TestSpikes(t *testing.T) {
 			return emulated.Reading{Amps: []float64{2e-3, 30e-3}[int(s*1000)/5%2]}
 		}, emulated.Faults{}, 1)
 		s := stream(t, d.Open(), second, c.set)
-		peak, sum, n := 0.0, 0.0, len(s.rows)/1000*1000 // whole periods
-		for _, row := range s.rows[:n] {
-			peak = max(peak, row[1])
-			sum += row[1]
+		peak, sum, n := 0.0, 0.0, len(s.amps)/1000*1000 // whole periods
+		for _, a := range s.amps[:n] {
+			peak = max(peak, a)
+			sum += a
 		}
 		if peak < c.peak[0] || peak > c.peak[1] {
 			t.Errorf("%s: the highest sample is %g A", c.set, peak)
@@ -345,8 +383,8 @@ func TestRaw(t *testing.T) {
 		t.Errorf("the first block holds %q", s.text)
 	}
 	// The last word has none that proves it.
-	if n := len(s.raw)/4 - 1; n != settled+len(s.rows) {
-		t.Errorf("%d words in the stream, %d samples", n, settled+len(s.rows))
+	if n := len(s.raw)/4 - 1; n != settled+len(s.amps) {
+		t.Errorf("%d words in the stream, %d samples", n, settled+len(s.amps))
 	}
 }
 

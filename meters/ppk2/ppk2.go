@@ -16,8 +16,8 @@
 // are in the tests yet.
 //
 // Whether a sample is a mean over its 10 µs or a point is not published.
-// Accuracy: no limits by the maker were found, for the current or for the
-// voltage of the source, so none are claimed.
+// Accuracy: no limits by the maker are known to us, for the current or for the
+// voltage of the source, so none are claimed. Ids: udev rules in use for it.
 //
 // # Traps
 //
@@ -41,6 +41,8 @@ import (
 	"github.com/joulemark/joulemark/si"
 )
 
+var accuracy = meters.Accuracy{Source: "no limits by the maker are known"}
+
 // Driver is the meter's driver.
 var Driver = meters.Driver{
 	Name:       "ppk2",
@@ -52,10 +54,12 @@ var Driver = meters.Driver{
 	Baud:       115200,
 	Models: []meters.Model{{
 		Name: "PPK2", USB: meters.USBID{Vendor: 0x1915, Product: 0xc00a},
+		Accuracy: accuracy,
 		Traps: []string{
 			"It does not measure the voltage: energy is as good as the stated one.",
 			"Small currents read up to 2 µA below zero.",
 			"Its rate is up to 0.2 % off; the arrivals show by how much.",
+			"Where joulemark is killed, a target that it switched on stays on.",
 		},
 	}},
 	Settings: []meters.Setting{

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -63,8 +65,8 @@ func TestConformance(t *testing.T) {
 	}.Run(t)
 }
 
-// session is what the driver made of a machine.
-type session struct {
+// outcome is what the driver made of a machine.
+type outcome struct {
 	info    meters.Info
 	times   []int64     // host ns of each sample's beginning
 	arrival []int64     // host ns of its end
@@ -73,11 +75,11 @@ type session struct {
 	err     error
 }
 
-func stream(t *testing.T, h *meterstest.Host, o meters.Options, untilNs int64) session {
+func stream(t *testing.T, h *meterstest.Host, o meters.Options, untilNs int64) outcome {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var s session
+	var s outcome
 	o.Notify = func(n meters.Notice) { s.notices = append(s.notices, n) }
 	h.Passed = func(hostNs int64) {
 		if hostNs >= untilNs {
@@ -291,6 +293,43 @@ func TestSecondPackageStopped(t *testing.T) {
 	}
 	if last := s.values[len(s.values)-1]; !math.IsNaN(last[0]) {
 		t.Errorf("%v", last)
+	}
+}
+
+// TestSysfs: the class's entries are links, as in sysfs.
+func TestSysfs(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const device = "sys/devices/virtual/powercap/intel-rapl/intel-rapl:0"
+	for dir, name := range map[string]string{device: "package-0", device + "/intel-rapl:0:0": "core"} {
+		write(dir+"/name", name+"\n")
+		write(dir+"/energy_uj", "1234567\n")
+		write(dir+"/max_energy_range_uj", "262143328850\n")
+		link := filepath.Join(root, class, filepath.Base(dir))
+		if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("../../../"+dir, link); err != nil {
+			t.Skip(err)
+		}
+	}
+	h := meters.NewHostAt(root, meters.NewHostClock())
+	found := Driver.Find(h)
+	if len(found) != 2 || found[0].Spec != "rapl" || found[0].Model != "package-0" || found[0].Problem != nil || found[1].Spec != "rapl:core" {
+		t.Errorf("%+v", found)
+	}
+	m, err := Driver.OpenHost(context.Background(), h, meters.Options{})
+	if err != nil || strings.Join(m.Info().Columns, " ") != "watts core_watts" {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 

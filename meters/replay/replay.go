@@ -43,7 +43,7 @@ func New(open func(path, stream string) (Recording, error)) meters.Driver {
 		Rate:       "as recorded",
 		Digital:    "as recorded",
 		Transports: []meters.Transport{meters.Recording},
-		Models:     []meters.Model{{Name: "recording"}},
+		Models:     []meters.Model{{Name: "recording", Accuracy: meters.Accuracy{Source: "as recorded"}}},
 		Settings: []meters.Setting{
 			{Key: "speed", Help: "so many times as fast as recorded, or max"},
 			{Key: "stream", Help: "which meter of the run, where it has several"},

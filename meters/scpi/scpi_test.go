@@ -64,7 +64,7 @@ func (i *instrument) Read(b []byte, untilNs int64) (int, int64, error) {
 	return 0, i.hostNs, err
 }
 
-type session struct {
+type outcome struct {
 	info    meters.Info
 	volts   []float64
 	amps    []float64
@@ -72,7 +72,7 @@ type session struct {
 	err     error
 }
 
-func stream(t *testing.T, port *instrument, o meters.Options, seconds float64) (s session) {
+func stream(t *testing.T, port *instrument, o meters.Options, seconds float64) (s outcome) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -105,28 +105,49 @@ func usual(query string) string {
 }
 
 // TestLate: answers that come seconds late are never taken for those to other
-// queries, and an instrument that gets well again is heard.
+// queries, and an instrument that gets well again is heard; nor does it matter
+// whether it knows SYST:ERR?.
 func TestLate(t *testing.T) {
+	for _, mute := range []string{"", "SYST:ERR?"} {
+		port := &instrument{}
+		port.answer = func(query string, n int) (string, int64) {
+			switch {
+			case query == mute:
+				return "", 0
+			case n%11 == 5 || n%11 == 6:
+				return usual(query), 2.5e9
+			}
+			return usual(query), 20e6
+		}
+		s := stream(t, port, meters.Options{}, 120)
+		good := 0
+		for i, v := range s.volts {
+			if math.IsNaN(v) {
+				continue
+			}
+			good++
+			if v != 5 || s.amps[i] != 0.5 {
+				t.Fatalf("sample %d is %g V, %g A", i, v, s.amps[i])
+			}
+		}
+		if s.err != nil || good < 20 || len(s.notices) == 0 {
+			t.Errorf("without %s: %d good samples, %v, %v", mute, good, s.err, s.notices)
+		}
+	}
+}
+
+// TestOneLate: a late answer costs one sample.
+func TestOneLate(t *testing.T) {
 	port := &instrument{}
 	port.answer = func(query string, n int) (string, int64) {
-		if n%11 == 5 || n%11 == 6 {
+		if n == 9 {
 			return usual(query), 2.5e9
 		}
 		return usual(query), 20e6
 	}
-	s := stream(t, port, meters.Options{}, 120)
-	good := 0
-	for i, v := range s.volts {
-		if math.IsNaN(v) {
-			continue
-		}
-		good++
-		if v != 5 || s.amps[i] != 0.5 {
-			t.Fatalf("sample %d is %g V, %g A", i, v, s.amps[i])
-		}
-	}
-	if s.err != nil || good < 20 || len(s.notices) == 0 {
-		t.Errorf("%d good samples, %v, %v", good, s.err, s.notices)
+	s := stream(t, port, meters.Options{}, 10)
+	if port.asked[8] != ampsQuery || s.err != nil || len(s.notices) != 1 || s.notices[0].Count != 1 || s.notices[0].Code != polled.Unanswered {
+		t.Errorf("%v, %+v, asked %v", s.err, s.notices, port.asked[:12])
 	}
 }
 

@@ -3,7 +3,8 @@
 //
 // Everything works without cgo on Linux, FreeBSD, OpenBSD and Windows. On macOS
 // lines open all the same, but without cgo they can only be listed by name,
-// without what is plugged in there. Lines are locked against other programs by
+// without what is plugged in there. Where a device is on its bus, only Linux
+// says. Lines are locked against other programs by
 // TIOCEXCL, and by flock against our own, where the system has these; Windows
 // does so by itself.
 package serial

@@ -140,29 +140,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// place reads the bus from the links of sysfs.
-func TestPlace(t *testing.T) {
-	root := t.TempDir()
-	for line, device := range map[string]string{
-		"ttyACM1": "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2/1-2.4/1-2.4:1.2",
-		"ttyUSB0": "sys/devices/pci0000:00/0000:00:14.0/usb3/3-1/3-1:1.0/ttyUSB0",
-		"ttyS0":   "sys/devices/platform/serial8250",
-	} {
-		if err := errors.Join(os.MkdirAll(filepath.Join(root, device), 0o777), os.MkdirAll(filepath.Join(root, "sys/class/tty", line), 0o777),
-			os.Symlink(filepath.Join(root, device), filepath.Join(root, "sys/class/tty", line, "device"))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		line, bus string
-		number    int
-	}{{"/dev/ttyACM1", "1-2.4", 2}, {"/dev/ttyUSB0", "3-1", 0}, {"/dev/ttyS0", "", 0}, {"/dev/none", "", 0}} {
-		if bus, number := place(root, c.line); bus != c.bus || number != c.number {
-			t.Errorf("%s is at %q, interface %d", c.line, bus, number)
-		}
-	}
-}
-
+// On this machine, too, lines are found; which ones is not known.
 func TestFind(t *testing.T) {
 	devices, err := Find()
 	if err != nil {

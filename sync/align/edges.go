@@ -468,6 +468,44 @@ func (t *Timeline) Folds(limit int) (all Fold, single []Fold) {
 	return all, single
 }
 
+// leastParts and mostParts are how many interleaved parts of the edges are
+// compared: windows at the least.
+const leastParts, mostParts = 4, 16
+
+// Response returns the 10-90 % time of the folded edges and its standard
+// uncertainty: from the scatter between parts of the edges, and a sample's
+// width, within which an edge lies anywhere. It is NaN where the edges do not
+// show it.
+func (t *Timeline) Response() (seconds, u float64) {
+	edges := t.edges()
+	parts := min(len(edges)/2, mostParts)
+	if !(t.Offset.ResponseSeconds > 0) || parts < leastParts {
+		return math.NaN(), math.NaN()
+	}
+	r := reachOf(t.Offset.ResponseSeconds, edges[0].tr.period)
+	var found []float64
+	for k := range parts {
+		var part []edge
+		for i := 2 * k; i+1 < len(edges); i += 2 * parts { // both edges of a window
+			part = append(part, edges[i], edges[i+1])
+		}
+		if f := fold(part, 0, r); f.Edges > 0 {
+			found = append(found, f.response())
+		}
+	}
+	n, mean, square := float64(len(found)), 0.0, 0.0
+	for _, x := range found {
+		mean += x / n
+	}
+	for _, x := range found {
+		square += (x - mean) * (x - mean)
+	}
+	if n < 2 {
+		return math.NaN(), math.NaN()
+	}
+	return t.Offset.ResponseSeconds, math.Hypot(math.Sqrt(square/(n-1)/n), edges[0].tr.period/math.Sqrt(12))
+}
+
 func median(v []float64) float64 {
 	s := slices.Clone(v)
 	slices.Sort(s)

@@ -90,10 +90,10 @@ func (t *Timeline) clipQuiet() {
 }
 
 // onSampleClock says that windows stand on the sample clock already, so that
-// no offset moves them.
-func (t *Timeline) onSampleClock() {
+// no offset moves them. pinned: the samples themselves hold the marks.
+func (t *Timeline) onSampleClock(pinned bool) {
 	t.Method = InBand
-	if t.Meter.Clock == meters.Shared {
+	if t.Meter.Clock == meters.Shared && !pinned {
 		t.Method = BySharing
 	}
 	if o := t.hand.offset; o != nil {

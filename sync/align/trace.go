@@ -32,6 +32,8 @@ type trace struct {
 
 	keeper keeper // of samples that tell the meter's character
 
+	calibration *meters.Calibration // corrects samples; nil: none
+
 	next int  // first knot not yet passed
 	at   sums // integral up to pos
 	pos  float64
@@ -75,7 +77,7 @@ const finestKnot = 2e-3 // s
 // newTrace plans knots over the near spans on a grid of samples, and exactly
 // at the places in exact.
 func newTrace(info meters.Info, near []span, exact []float64) *trace {
-	t := &trace{means: info.RateHz == 0 && info.Sample == meters.Mean}
+	t := &trace{means: info.RateHz == 0 && info.Sample == meters.Mean, calibration: info.Calibration}
 	if info.RateHz > 0 {
 		t.period = 1 / info.RateHz
 	}
@@ -221,6 +223,9 @@ func (f *filler) add(b *run.Batch) error {
 	if err != nil {
 		return err
 	}
+	f.calibration.Of(meters.Watts).Apply(p)
+	f.calibration.Of(meters.Volts).Apply(v)
+	f.calibration.Of(meters.Amps).Apply(a)
 	f.rows += int64(b.Rows)
 	if b.TimesNs != nil {
 		return f.addTimed(b, p, v, a)

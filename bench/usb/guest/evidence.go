@@ -89,7 +89,7 @@ func readRun(dir string) (recorded, error) {
 				found.unknown++
 				continue
 			}
-			found.coulombs += a * samplePeriod
+			found.coulombs += a / r.Streams[0].RateHz
 			found.volts = max(found.volts, b.Columns[meters.Volts][i])
 		}
 	}

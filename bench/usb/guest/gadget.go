@@ -20,8 +20,14 @@ var reportDescriptor = []byte{
 	0xc0,
 }
 
-// gadget is a FNB58 on a USB of its own: a serial function first, and then the
-// one for reports, as HID is not the first interface of the real one.
+// identity is how a meter shows itself.
+type identity struct {
+	vendor, product uint16
+	name            string
+}
+
+// gadget is a meter on a USB of its own: a serial function first, and then the
+// one for reports, as HID is not the first interface of a real FNB58.
 type gadget struct {
 	number int
 	dir    string // in configfs
@@ -29,7 +35,7 @@ type gadget struct {
 
 // newGadget makes the gadget of a number. One that fails is to be removed all
 // the same.
-func newGadget(number int) (*gadget, error) {
+func newGadget(number int, i identity) (*gadget, error) {
 	g := &gadget{number, fmt.Sprintf("/sys/kernel/config/usb_gadget/g%d", number)}
 	acm, hid := fmt.Sprintf("functions/acm.%d", number), fmt.Sprintf("functions/hid.%d", number)
 	for _, d := range []string{"", "strings/0x409", "configs/c.1", acm, hid} {
@@ -38,8 +44,8 @@ func newGadget(number int) (*gadget, error) {
 		}
 	}
 	for name, text := range map[string]string{
-		"idVendor": "0x2e3c", "idProduct": "0x5558", "bcdUSB": "0x0200",
-		"strings/0x409/manufacturer": "FNIRSI", "strings/0x409/product": "FNB58",
+		"idVendor": fmt.Sprintf("%#04x", i.vendor), "idProduct": fmt.Sprintf("%#04x", i.product), "bcdUSB": "0x0200",
+		"strings/0x409/manufacturer": "joulemark", "strings/0x409/product": i.name,
 		"strings/0x409/serialnumber": fmt.Sprintf("000%d", number),
 		hid + "/protocol":            "0", hid + "/subclass": "0", hid + "/report_length": "64",
 		hid + "/report_desc": string(reportDescriptor),

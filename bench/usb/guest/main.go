@@ -5,7 +5,10 @@
 //	plan NAME...
 //	ok NAME: DETAIL
 //	FAIL NAME: DETAIL
-//	end
+//	end after SECONDS ...
+//
+// As ppk2 NODE FILE it is a PPK2 behind a serial function, and writes what it
+// sent to a file when it is terminated.
 package main
 
 import (
@@ -21,6 +24,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == "ppk2" {
+		if err := servePPK2(os.Args[2], os.Args[3]); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
 	out, err := boot()
 	if err != nil {
 		fmt.Println("FAIL boot:", err)
@@ -55,6 +65,7 @@ func runAll(out *os.File, all []scenario) {
 		names = append(names, s.name)
 	}
 	fmt.Fprintln(out, "plan", strings.Join(names, " "))
+	began := time.Now()
 	free := make(chan int, gadgets)
 	for i := range gadgets {
 		free <- i
@@ -62,6 +73,9 @@ func runAll(out *os.File, all []scenario) {
 	var running sync.WaitGroup
 	for _, s := range all {
 		n := <-free
+		if s.alone {
+			running.Wait()
+		}
 		running.Go(func() {
 			detail, err := s.on(n)
 			if err != nil {
@@ -71,9 +85,12 @@ func runAll(out *os.File, all []scenario) {
 			}
 			free <- n
 		})
+		if s.alone {
+			running.Wait()
+		}
 	}
 	running.Wait()
-	fmt.Fprintln(out, "end")
+	fmt.Fprintf(out, "end after %.0f s of the machine's time\n", time.Since(began).Seconds())
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

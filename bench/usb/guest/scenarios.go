@@ -15,26 +15,30 @@ import (
 // scenario is something that must be true of a meter on a real USB.
 type scenario struct {
 	name string
-	way  way
-	do   func(*lab) (detail string, err error)
+	way
+	do    func(*lab) (detail string, err error)
+	alone bool // it needs the whole machine
 }
 
 // way is a program and how it reaches the meter.
 type way struct {
 	name    string
 	program string
-	spec    func(g *gadget) (string, error) // of a meter
-	node    func(g *gadget) (string, error) // that it needs
+	identity
+	spec func(g *gadget) (string, error) // of a meter
+	node func(g *gadget) (string, error) // that it needs
 }
 
+var fnb58 = identity{0x2e3c, 0x5558, "FNB58"}
+
 var ways = []way{
-	{"hidraw", "/bin/joulemark", func(g *gadget) (string, error) { p, err := g.hidraw(); return "fnb58:" + p, err }, (*gadget).hidraw},
-	{"libusb", "/bin/joulemark-libusb", func(g *gadget) (string, error) { p, err := g.usb(); return "fnb58+usb:" + p, err }, (*gadget).usb},
+	{"hidraw", "/bin/joulemark", fnb58, func(g *gadget) (string, error) { p, err := g.hidraw(); return "fnb58:" + p, err }, (*gadget).hidraw},
+	{"libusb", "/bin/joulemark-libusb", fnb58, func(g *gadget) (string, error) { p, err := g.usb(); return "fnb58+usb:" + p, err }, (*gadget).usb},
 }
 
 // scenarios are all of them, over each way that there is a program for.
 func scenarios() []scenario {
-	var all []scenario
+	all := []scenario{{name: "acm/ppk2", way: overACM, do: streamed, alone: true}}
 	for _, w := range ways {
 		if _, err := os.Stat(w.program); err != nil {
 			continue
@@ -47,7 +51,7 @@ func scenarios() []scenario {
 			{"freeze", freeze}, {"replug", replug}, {"second-program", second}, {"permission", permission},
 			{"left-over", leftOver}, {"killed", killed}, {"interrupt", interrupt},
 		} {
-			all = append(all, scenario{w.name + "/" + s.name, w, s.do})
+			all = append(all, scenario{name: w.name + "/" + s.name, way: w, do: s.do})
 		}
 	}
 	return all
@@ -65,7 +69,7 @@ type lab struct {
 
 // on runs a scenario on the gadget of a number.
 func (s scenario) on(number int) (detail string, err error) {
-	g, err := newGadget(number)
+	g, err := newGadget(number, s.identity)
 	if err != nil {
 		return "", errors.Join(err, g.remove())
 	}
