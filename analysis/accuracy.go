@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/joulemark/joulemark/meters"
 )
@@ -246,7 +247,7 @@ func values(limits []limit, acc accuracy) []float64 {
 func calibrationWarnings(cal *meters.Calibration, model, serial, started string) []string {
 	var out []string
 	if cal.Model != "" && model != "" && cal.Model != model || cal.Serial != "" && serial != "" && cal.Serial != serial {
-		out = append(out, fmt.Sprintf("calibration %s was made on %s %s, not on this meter", cal.Name, cal.Model, cal.Serial))
+		out = append(out, fmt.Sprintf("calibration %s was made on %s, not on this meter", cal.Name, strings.TrimSpace(cal.Model+" "+cal.Serial)))
 	}
 	if days, ok := cal.AgeDays(started); ok && days > mostDays {
 		out = append(out, fmt.Sprintf("calibration %s was made %d days before this run: no drift since then is in the interval", cal.Name, days))

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -283,5 +284,44 @@ func TestReadSteady(t *testing.T) {
 	}, 1000)
 	if _, err := ReadSteady(holes, "usb"); err == nil || !strings.Contains(err.Error(), "no value") {
 		t.Error(err)
+	}
+}
+
+// TestFitOffTheLine: residuals beyond the noise count instead of it, and bound
+// the linearity, which stays in ratios.
+func TestFitOffTheLine(t *testing.T) {
+	const u = 1e-5
+	var ps []Point
+	for i, v := range []float64{0, 1, 2.002} {
+		ps = append(ps, Point{Reading: float64(i), UReading: u, Value: v})
+	}
+	c, err := Fit(ps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	squares := 6 * 0.001 * 0.001 / 9
+	// Of one degree of freedom: Student's t is 12.706, the normal 1.960.
+	near(t, "u of the gain", c.UGain, math.Sqrt(squares)/math.Sqrt2*12.706/1.960, 1e-3)
+	near(t, "linearity", c.Linearity, math.Sqrt(3*(squares-u*u)), 1e-6)
+
+	acc := accuracy{meters.Accuracy{Volts: &meters.Limit{}}, &meters.Calibration{Amps: &c}}
+	limits := propagate(acc, amounts{joules: 10, webers: 5, allWebers: 6})
+	k := slices.IndexFunc(limits, func(l limit) bool { return l.name == "linearity, amps" })
+	if k < 0 || !limits[k].own {
+		t.Fatalf("%+v", limits)
+	}
+	near(t, "term", limits[k].half, 6*c.Linearity, 1e-9)
+	cancels, stays := []limit{{name: "calibration, amps", half: 0.01, normal: true}}, []limit{{name: "linearity, amps", half: 0.01, own: true}}
+	for _, x := range []struct {
+		limits []limit
+		half   float64
+	}{{cancels, 0}, {stays, 0.01 * (1 - math.Sqrt(0.05)) * 2}} {
+		q, err := Ratio(operation("sign", 1, 1e-6, 10, x.limits), operation("sign", 1, 1e-6, 10, x.limits), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if half := float64(q.Hi95-q.Lo95) / 2; math.Abs(half-x.half) > 2e-4 {
+			t.Errorf("%s: a ratio within %g, want %g", x.limits[0].name, half, x.half)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/align"
 )
@@ -70,5 +71,35 @@ func TestPinIsNotServed(t *testing.T) {
 	s.Meter.Pin, s.Meter.Driver = Digital, FNB58
 	if _, err := New(s, 1); err == nil {
 		t.Error("a FNB58 with a digital input")
+	}
+}
+
+// TestPinBeforeASlowMeter: windows stay where the pin puts them, and the
+// response that lags behind it is no fault of the power.
+func TestPinBeforeASlowMeter(t *testing.T) {
+	s, err := LoadScenario("inband")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "r")
+	if _, err := Play(s, 2, dir); err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := align.Align(r, "usb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := analysis.Analyze(line, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range res.Operations {
+		if step := float64(op.IdleStep.Value / op.NetWatts.Value); op.Joint == nil || !op.Joint.Agrees || math.Abs(step) > 0.01 {
+			t.Errorf("%s %s: idle steps by %.1f %% of net power, joint fit %+v", op.Alg, op.Op, 100*step, op.Joint)
+		}
 	}
 }

@@ -43,15 +43,11 @@ func analyzeVerb(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "analyze RUN...", Short: "energy per operation, next to latency", Long: analyzeHelp, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			opt, err := o.options(c.Flags().Changed("accuracy"))
+			by, opt, err := o.options(c.Flags().Changed("accuracy"))
 			if err != nil {
 				return err
 			}
-			by, err := calibrationOf(o.calibration)
-			if err != nil {
-				return err
-			}
-			set, err := analyzeBy(args, o.meter, by, opt)
+			set, err := analyzeAll(args, o.meter, by, opt)
 			if err != nil {
 				return err
 			}
@@ -93,20 +89,21 @@ func (o *analysisFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&o.accuracy, "accuracy", "", "the meter's limits, instead of what the run says: `SPEC` is exact, unknown, or like v=0.5%+20uV,a=0.5%+20uA")
 }
 
-func (o *analysisFlags) options(accuracyGiven bool) (analysis.Options, error) {
+func (o *analysisFlags) options(accuracyGiven bool) (align.Options, analysis.Options, error) {
 	opt := analysis.Options{Baseline: analysis.Baseline(o.baseline), SubtractOverhead: o.overhead}
 	if err := checkBaseline(opt.Baseline); err != nil {
-		return opt, err
+		return align.Options{}, opt, err
 	}
 	if accuracyGiven {
 		a, err := meters.ParseAccuracy(o.accuracy)
 		if err != nil {
-			return opt, usage("--accuracy: %w", err)
+			return align.Options{}, opt, usage("--accuracy: %w", err)
 		}
 		a.Source = "stated on the command line"
 		opt.Accuracy = &a
 	}
-	return opt, nil
+	by, err := calibrationOf(o.calibration)
+	return by, opt, err
 }
 
 // calibrationOf reads --calibration.
@@ -162,12 +159,7 @@ func (a analyzed) void() bool {
 
 // analyzeAll analyzes all runs that the paths name, with all their meters or
 // the one that is named.
-func analyzeAll(paths []string, meter string, o analysis.Options) (analyzed, error) {
-	return analyzeBy(paths, meter, align.Options{}, o)
-}
-
-// analyzeBy is analyzeAll with options of the time line.
-func analyzeBy(paths []string, meter string, by align.Options, o analysis.Options) (analyzed, error) {
+func analyzeAll(paths []string, meter string, by align.Options, o analysis.Options) (analyzed, error) {
 	out := analyzed{ResultSet: analysis.ResultSet{Schema: analysis.ResultSetSchema}}
 	set, broken, err := eachMeterBy(paths, meter, by, func(t *align.Timeline) error {
 		res, err := analysis.Analyze(t, o)

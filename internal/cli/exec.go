@@ -18,6 +18,7 @@ import (
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/meters/process"
 	"github.com/joulemark/joulemark/run"
+	"github.com/joulemark/joulemark/sync/align"
 	"github.com/joulemark/joulemark/sync/mark"
 )
 
@@ -130,7 +131,7 @@ func (o *execFlags) exec(ctx context.Context, env *Env, l lab, argv []string) er
 
 // report prints the table of what was recorded.
 func (o *execFlags) report(env *Env, result record.Result) error {
-	set, err := analyzeAll([]string{result.Run}, "", analysis.Options{Baseline: analysis.Local})
+	set, err := analyzeAll([]string{result.Run}, "", align.Options{}, analysis.Options{Baseline: analysis.Local})
 	if err != nil {
 		return err
 	}

@@ -51,11 +51,7 @@ func exportVerb(env *Env) *cobra.Command {
 			if err := o.check(env.Stdout); err != nil {
 				return err
 			}
-			opt, err := o.options(c.Flags().Changed("accuracy"))
-			if err != nil {
-				return err
-			}
-			by, err := calibrationOf(o.calibration)
+			by, opt, err := o.options(c.Flags().Changed("accuracy"))
 			if err != nil {
 				return err
 			}
@@ -123,7 +119,7 @@ func (o *exportFlags) export(ctx context.Context, env *Env, paths []string, by a
 		}
 		write, broken = func(w io.Writer) error { return o.table(w, exports.Samples(line)) }, damage
 	} else {
-		set, err := analyzeBy(paths, o.meter, by, opt)
+		set, err := analyzeAll(paths, o.meter, by, opt)
 		if err != nil {
 			return err
 		}

@@ -87,7 +87,7 @@ func printHead(w io.Writer, r analysis.Results) {
 	}
 	m := r.Meter
 	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", instrument(m), si.Format(float64(m.SamplesHz), "Hz", 5),
-		response(m.ResponseSeconds), "accuracy "+m.Accuracy))
+		response(m.ResponseSeconds), trust(m)))
 	if c := m.Character; c.Values != align.UnknownValues {
 		fmt.Fprintf(w, "samples    %s\n", character(m))
 	}
@@ -151,6 +151,14 @@ func instrument(m analysis.Meter) string {
 		return joinWords(" ", m.Model, map[bool]string{true: m.Driver}[m.Model == ""])
 	}
 	return m.Model + " (" + m.Driver + ")"
+}
+
+// trust says what bounds the meter's errors.
+func trust(m analysis.Meter) string {
+	if c := m.Calibration; c != nil {
+		return joinWords(" ", "calibrated as", c.Name, c.Date)
+	}
+	return "accuracy " + m.Accuracy
 }
 
 func response(s analysis.Num) string {

@@ -34,6 +34,10 @@ const (
 	// soon noticed.
 	cancelNs    = 200 * int64(time.Millisecond)
 	firstBuffer = 1 << 18
+	// mostMissing samples are made up as unknown: a second of any meter, but not
+	// what a program could claim to have left out.
+	mostMissing = 1 << 24
+	fillRows    = 1 << 16 // at a time
 )
 
 // meter reads packets from a port.
@@ -184,17 +188,21 @@ func (d *meter) packets() error {
 // miss makes n samples unknown, or begins anew after them if they are too many.
 func (d *meter) miss(n int64) error {
 	gapNs := int64(float64(n) / d.info.RateHz * 1e9)
-	if gapNs <= meters.SegmentGapNs {
+	if gapNs <= meters.SegmentGapNs && n <= mostMissing {
 		d.lost += n
-		for ; n > mostRows; n -= mostRows {
-			d.decoder.missing(mostRows)
+		for ; n > 0; n -= min(n, fillRows) {
+			d.decoder.missing(int(min(n, fillRows)))
+			if d.decoder.rows() < fillRows {
+				continue
+			}
 			if err := d.flush(); err != nil {
 				return err
 			}
 		}
-		d.decoder.missing(int(n))
 		return nil
 	}
+	// To a recorder, only a longer interruption ends a segment.
+	gapNs = max(gapNs, meters.SegmentGapNs+1)
 	if err := d.flush(); err != nil {
 		return err
 	}

@@ -140,6 +140,7 @@ func TestStream(t *testing.T) {
 		{"a long jump", header("") + one("0", "1") + one("3", "2"), io.EOF, "", "[1] interrupted*1+2.99s [2]"},
 		{"binary", header(`"framing":"binary"`) + frame(9, []float32{5}, []float32{1}) + frame(12, []float32{5}, []float32{2}), io.EOF, "", "[1 NaN NaN 2] lost-samples*2"},
 		{"binary, a long jump", header(`"framing":"binary"`) + frame(0, []float32{5}, []float32{1}) + frame(1<<30, []float32{5}, []float32{2}), io.EOF, "", "[1] interrupted*1+1.07e+07s [2]"},
+		{"a fast meter, a short jump", header(`"framing":"binary","rate_hz":1e9`) + frame(0, []float32{5}, []float32{1}) + frame(9e8, []float32{5}, []float32{2}), io.EOF, "", "[1] interrupted*1+1s [2]"},
 		{"infinity", header(`"framing":"binary"`) + frame(0, []float32{5, 5}, []float32{1, float32(math.Inf(1))}), io.EOF, "", "[1 NaN]"},
 		{"no rate", header(`"rate_hz":0`) + one("1", "1") + one("1.5", "2"), io.EOF, "", "[1 2]@[0 500000000]"},
 		{"not understood", header("") + one("0", "1") + "DEBUG\n" + one("0.01", "2") + `{"volts":[5],"amps":[1e39]}` + "\n" + `{"volts":[5]}` + "\n", io.EOF, "", "[1 2] bad-packets*3"},
@@ -197,6 +198,24 @@ func TestHeader(t *testing.T) {
 		if err == nil || err.Error() != "open exec meter: its first line: "+want || meters.Hint(err) == "" {
 			t.Errorf("%.80s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// A long jump comes in blocks of bounded size.
+func TestManyMissing(t *testing.T) {
+	p := &program{err: io.EOF, text: header(`"framing":"binary","rate_hz":2e6`) + frame(0, []float32{5}, []float32{1}) + frame(2e6, []float32{5}, []float32{2})}
+	m, err := execmeter.Driver.Open(context.Background(), p, meters.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, longest := 0, 0
+	err = m.Stream(context.Background(), func(b meters.Block) error {
+		rows += b.Len()
+		longest = max(longest, b.Len())
+		return nil
+	})
+	if err != nil || rows != 2e6+1 || longest > 1<<17 {
+		t.Errorf("%d samples, at most %d in a block: %v", rows, longest, err)
 	}
 }
 

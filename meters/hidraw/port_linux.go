@@ -212,7 +212,7 @@ func Holder(path string) string {
 	if unix.Stat(path, &s) != nil {
 		return ""
 	}
-	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(s.Dev), unix.Minor(s.Dev), s.Ino)
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(s.Dev)), unix.Minor(uint64(s.Dev)), s.Ino)
 	locks, err := os.Open("/proc/locks")
 	if err != nil {
 		return ""

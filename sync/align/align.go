@@ -368,6 +368,7 @@ func (t *Timeline) doubtMarks(o Offset) Offset {
 	if o.StepRatio < minStepRatio || o.coarse < plausibleFrom || o.coarse > plausibleTo {
 		return Offset{U: u}
 	}
+	o.Fold = o.Fold.later(o.Seconds)
 	o.Seconds = 0
 	o.U = math.Hypot(math.Hypot(u, o.U), o.coarse)
 	return o

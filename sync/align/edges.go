@@ -347,10 +347,24 @@ func variance(s sums) float64 {
 // A Fold is all edges of a run on top of each other: the step response of
 // meter and target together, in equivalent time.
 type Fold struct {
-	// Seconds after the centroid, and the mean normalised power there: 0 before
+	// Seconds after the place where windows begin and end, which is the centroid
+	// where the offset moved them there, and the mean normalised power: 0 before
 	// the step, 1 after it.
 	Seconds, Level []float64
 	Edges          int
+
+	centroid float64 // s after that place
+}
+
+// later is the fold of windows that stay at their marks while the power shows
+// later by d, s.
+func (f Fold) later(d float64) Fold {
+	f.Seconds = slices.Clone(f.Seconds)
+	for k := range f.Seconds {
+		f.Seconds[k] += d
+	}
+	f.centroid += d
+	return f
 }
 
 // foldReach is how far to either side a fold extends, s.
@@ -439,7 +453,7 @@ func (f Fold) MixedSeconds() float64 {
 	r := reachOf(hi-lo, 0)
 	total := 0.0
 	for k := 1; k < len(f.Seconds); k++ {
-		if f.Seconds[k] >= -r.lead && f.Seconds[k] <= r.settle {
+		if at := f.Seconds[k] - f.centroid; at >= -r.lead && at <= r.settle {
 			y := f.Level[k]
 			total += y * (1 - y) * (f.Seconds[k] - f.Seconds[k-1])
 		}

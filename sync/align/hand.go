@@ -113,6 +113,7 @@ func (t *Timeline) judgeHand(o Offset, problem string) {
 	off := o.Seconds
 	// Each window was put by itself: the scatter of the edges counts, not the
 	// standard error of their mean.
+	o.Fold = o.Fold.later(off)
 	o.Seconds, o.U = 0, math.Hypot(off, o.U*math.Sqrt(float64(o.Edges)))
 	t.Offset = o
 	if math.Abs(off) > 2*t.segments[0].trace.period {

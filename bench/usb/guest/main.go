@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command guest is the first and only program of the machine that bench/usb
 // boots: it makes USB gadgets that are meters inside and devices outside, runs
 // joulemark on them, and says on the second serial port what is true:

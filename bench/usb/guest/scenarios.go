@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -164,14 +166,28 @@ func (l *lab) begun(p *process, name string) error {
 	})
 }
 
-// charge: nothing is lost, and the run's charge is the meter's.
+// charge: nothing is lost, the run's charge is the meter's, and the kernel has
+// the device again as it was; its serial line it keeps all the while.
 func charge(l *lab) (string, error) {
 	if err := l.emulate(); err != nil {
 		return "", err
 	}
-	r, all, err := l.recordWhole("run", 20)
+	p, err := l.record("run", 0, 20)
 	if err != nil {
 		return "", err
+	}
+	if err := l.begun(p, "run"); err != nil {
+		return "", err
+	}
+	if _, err := l.gadget.acm(); err != nil {
+		return "", fmt.Errorf("the serial line while the meter is read: %w", err)
+	}
+	r, all, err := l.ended(p, "run", 20, 0)
+	if err != nil {
+		return "", err
+	}
+	if _, err := l.gadget.wait(l.gadget.hidraw); err != nil {
+		return "", fmt.Errorf("hidraw after the recording: %w", err)
 	}
 	if _, err := wholeRun(r, all, 1); err != nil {
 		return "", err
