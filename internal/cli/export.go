@@ -113,7 +113,7 @@ func (o *exportFlags) export(ctx context.Context, env *Env, paths []string, by a
 	var write func(io.Writer) error
 	var broken []string
 	if o.what == exportSamples {
-		line, damage, err := oneMeter(paths, o.meter)
+		line, damage, err := oneMeter(paths, o.meter, by)
 		if err != nil {
 			return err
 		}
@@ -158,10 +158,10 @@ func (o *exportFlags) table(w io.Writer, t exports.Table) error {
 
 // oneMeter puts the one meter of the one run that the paths name on a time
 // line.
-func oneMeter(paths []string, meter string) (*align.Timeline, []string, error) {
+func oneMeter(paths []string, meter string, by align.Options) (*align.Timeline, []string, error) {
 	var line *align.Timeline
 	var found []string
-	_, broken, err := eachMeter(paths, meter, func(t *align.Timeline) error {
+	_, broken, err := eachMeterBy(paths, meter, by, func(t *align.Timeline) error {
 		line = t
 		found = append(found, fmt.Sprintf("%s of %s", t.Meter.Stream, t.Run.Dir))
 		return nil

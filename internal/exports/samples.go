@@ -23,6 +23,9 @@ func Samples(t *align.Timeline) Table {
 			"rate_hz": strconv.FormatFloat(t.RateHz, 'g', -1, 64),
 		},
 	}
+	if c := info.Calibration; c != nil {
+		table.About["meter_calibration"] = c.Name
+	}
 	maps.DeleteFunc(table.About, func(_, v string) bool { return v == "" })
 	kind := Single
 	if info.Wide {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/bench"
+	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/align"
 )
@@ -76,6 +77,29 @@ func TestSamplesStandWhereWindowsDo(t *testing.T) {
 				t.Errorf("%s: window %d holds %.4g J in the samples, %.4g J in the results (%.2f %%; offset %.3f s)", scenario, w.W, joules, float64(w.Gross), 100*e, delay)
 			}
 		}
+	}
+}
+
+// Samples are corrected as the analysis has them, and the table says by what.
+func TestSamplesAreCorrected(t *testing.T) {
+	line, _ := recorded(t, "default", 1)
+	plain := rowsOf(t, Samples(line))
+	by := &meters.Calibration{Name: "shunt", Volts: &meters.Correction{Gain: 2, Offset: 0.25}}
+	line, err := align.AlignBy(line.Run, line.Meter.Stream, align.Options{Calibration: by})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := Samples(line)
+	corrected := rowsOf(t, table)
+	for i := range plain {
+		want := []float64{plain[i]["volts"].(float64)}
+		by.Volts.Apply(want)
+		if got := corrected[i]["volts"]; got != want[0] || got == plain[i]["volts"] || corrected[i]["amps"] != plain[i]["amps"] {
+			t.Fatalf("row %d is %v, want %v V", i, corrected[i], want[0])
+		}
+	}
+	if table.About["meter_calibration"] != "shunt" {
+		t.Errorf("the table says of its calibration %q", table.About["meter_calibration"])
 	}
 }
 

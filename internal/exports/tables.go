@@ -123,6 +123,12 @@ func provenance[T any](of func(T) *analysis.Results) []field[T] {
 		text("meter_driver", func(r T) string { return of(r).Meter.Driver }),
 		text("meter_model", func(r T) string { return of(r).Meter.Model }),
 		text("meter_accuracy", func(r T) string { return of(r).Meter.Accuracy }),
+		text("meter_calibration", func(r T) string {
+			if c := of(r).Meter.Calibration; c != nil {
+				return c.Name
+			}
+			return ""
+		}),
 		text("target", func(r T) string { return of(r).Target.Name }),
 		text("isa", func(r T) string { return of(r).Target.ISA }),
 		positive("bits", func(r T) int { return of(r).Target.Bits }),

@@ -33,6 +33,7 @@ type openssl struct {
 	op      mark.Op // that began; of Alg "" where none is under way
 	fromNs  int64
 	elapsed bool // the program said that its seconds are of the wall clock
+	several bool // processes print at once, and no count is that of a window
 }
 
 var (
@@ -48,9 +49,16 @@ func (o *openssl) Feed(line []byte, hostNs int64) []run.Line {
 	}
 	text := strings.TrimRight(string(line), " \r")
 	switch {
+	case o.several:
 	case strings.HasPrefix(text, "+DT"):
+		op, ok := begun(strings.Split(text, ":"))
+		if ok && op == o.op {
+			o.op, o.several = mark.Op{}, true
+			o.note("several processes work at once (-multi): no line counts what all of them did, and none makes a window")
+			return out
+		}
 		o.unended()
-		if op, ok := begun(strings.Split(text, ":")); ok {
+		if ok {
 			o.op, o.fromNs = op, hostNs
 		}
 	case strings.HasPrefix(text, "You have chosen to measure elapsed time"):

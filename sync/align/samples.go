@@ -11,14 +11,15 @@ import (
 // Placed is a batch of samples with their places in time.
 type Placed struct {
 	*run.Batch
-	// Seconds says where each sample begins, on the clock of
-	// Window.StartSeconds; NaN beyond what the clocks' fit covers. Overwritten
-	// by the next batch.
+	// Seconds says where each sample stands, on the clock of
+	// Window.StartSeconds: where its period begins, or the time that the meter
+	// gave it; NaN beyond what the clocks' fit covers. Overwritten by the next
+	// batch.
 	Seconds []float64
 }
 
-// Samples reads the run once more and yields the samples of the stream as they
-// were recorded, with their places in time. Batches that are damaged are left
+// Samples reads the run once more and yields the samples of the stream, corrected
+// as the analysis has them, with their places in time. Batches that are damaged are left
 // out. An error is the last.
 func (t *Timeline) Samples() iter.Seq2[Placed, error] {
 	return func(yield func(Placed, error) bool) {
@@ -38,6 +39,9 @@ func (t *Timeline) Samples() iter.Seq2[Placed, error] {
 			s := segments[b.Segment]
 			if s == nil {
 				continue
+			}
+			for name, values := range b.Columns {
+				s.info.Calibration.Of(name).Apply(values)
 			}
 			out.Batch, out.Seconds = b, out.Seconds[:0]
 			for i := range b.Rows {
