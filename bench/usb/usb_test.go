@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -302,7 +301,7 @@ func (o *outcome) read(r io.Reader, tell func(string)) (ended bool) {
 
 func tail(b []byte) string {
 	const most = 8000
-	return fmt.Sprintf("%s", b[max(0, len(b)-most):])
+	return string(b[max(0, len(b)-most):])
 }
 
 // The judge of what the machine says is tested without one.
