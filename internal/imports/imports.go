@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
@@ -31,6 +32,8 @@ type Options struct {
 	AccuracyGiven bool
 	Out           string  // folder of the run, which must not exist
 	RateHz        float64 // sample rate of a file without a time column; 0 otherwise
+	Volts         float64 // voltage of a recording of current alone, V; 0 otherwise
+	Count         int64   // operations of each window where the files do not say; 0 where not stated
 	Tool          string  // program and version, for the run's header
 }
 
@@ -59,7 +62,7 @@ type Format struct {
 }
 
 // Formats lists the formats, the ones that are recognised most surely first.
-var Formats = []Format{energyRunner, fnirsi, csvFormat, cfn}
+var Formats = []Format{energyRunner, fnirsi, ppk2, joulescope, rdUSB, pqcEnergyPi, csvFormat, cfn}
 
 // headBytes is how much of a file Detect sees.
 const headBytes = 4096
@@ -71,6 +74,7 @@ type job struct {
 	log     func(string)
 	w       *run.Writer // nil until create
 	marks   marksRange
+	baseNs  int64 // time of host_ns 0 on the clock of the samples
 	summary Summary
 }
 
@@ -101,6 +105,9 @@ func (j *job) run() error {
 	if j.RateHz != 0 && !(j.RateHz > 0 && j.RateHz <= maxRateHz) {
 		return fmt.Errorf("%s: rate of %g Hz is not between 0 and %g Hz", j.Samples, j.RateHz, maxRateHz)
 	}
+	if j.Volts != 0 && !(j.Volts > 0 && j.Volts <= maxStatedVolts) {
+		return fmt.Errorf("%s: a stated voltage of %g V is not between 0 and %g V", j.Samples, j.Volts, maxStatedVolts)
+	}
 	format, err := j.pick()
 	if err != nil {
 		return err
@@ -123,6 +130,10 @@ func (j *job) run() error {
 // maxRateHz bounds sample rates: a period is at least the nanosecond in which
 // times are kept.
 const maxRateHz = 1e9
+
+// maxStatedVolts bounds voltages that are stated: extra low voltage ends at
+// 120 V DC (IEC 61140).
+const maxStatedVolts = 120.0
 
 // pick returns the format asked for, or else the one detected.
 func (j *job) pick() (Format, error) {
@@ -192,6 +203,31 @@ func (j *job) create(started string) error {
 	}, run.Options{})
 	j.w = w
 	return err
+}
+
+// startAt begins the run at the time of its first sample: at the whole second
+// before it, where that counts from 1970. A clock that is local says nothing of
+// when.
+func (j *job) startAt(firstNs int64, local bool) error {
+	if firstNs < epochNs {
+		return j.create("")
+	}
+	j.baseNs = firstNs - firstNs%int64(time.Second)
+	started := ""
+	if !local {
+		started = time.Unix(0, j.baseNs).UTC().Format(time.RFC3339)
+	}
+	return j.create(started)
+}
+
+// end adds the marks and closes the run; firstNs and lastNs bound the samples
+// on their own clock.
+func (j *job) end(firstNs, lastNs int64) error {
+	endNs, err := j.importMarks(j.baseNs, firstNs, lastNs)
+	if err != nil {
+		return err
+	}
+	return j.finish(max(endNs, lastNs-j.baseNs))
 }
 
 // runName makes a name for a run of the last part of its path.

@@ -29,10 +29,11 @@ var synonyms = map[string]string{
 	"amps": meters.Amps, "amp": meters.Amps, "ampere": meters.Amps, "amperes": meters.Amps, "current": meters.Amps,
 	"i": meters.Amps, "ibus": meters.Amps, "bus current": meters.Amps,
 	"watts": meters.Watts, "watt": meters.Watts, "power": meters.Watts, "p": meters.Watts,
-	"dp": meters.DPVolts, "d+": meters.DPVolts, "dplus": meters.DPVolts,
-	"dn": meters.DNVolts, "d-": meters.DNVolts, "dminus": meters.DNVolts,
+	"dp": meters.DPVolts, "d+": meters.DPVolts, "dplus": meters.DPVolts, "data+": meters.DPVolts,
+	"dn": meters.DNVolts, "d-": meters.DNVolts, "dminus": meters.DNVolts, "data-": meters.DNVolts,
 	"temp": meters.Celsius, "temperature": meters.Celsius,
-	"energy": energyOf, "capacity": chargeOf, "charge": chargeOf,
+	"energy": energyOf, "acc energy": energyOf, "accumulated energy": energyOf, "accumulated power": energyOf,
+	"capacity": chargeOf, "charge": chargeOf, "accumulated current": chargeOf,
 	"sample in packet": packetOf,
 }
 

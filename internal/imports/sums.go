@@ -1,0 +1,159 @@
+package imports
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/run"
+)
+
+// sumCheck compares a running column of a file (energy or charge) with the
+// integral of the samples. The column is never used for anything else. How the
+// tool integrated is not known, so the integral lies between bounds: each
+// interval counts with the smaller and the larger value at its ends.
+type sumCheck struct {
+	column  column
+	factors []column // whose product is integrated
+
+	rows    int
+	restart bool // the row before has no value
+	ns      int64
+	value   float64 // product at the row before
+	total   float64 // column at the row before
+
+	gained    float64 // by the column, over the intervals that count
+	low, high float64 // bounds of the integral over them
+	intervals int
+	pieces    int     // runs of intervals
+	step      float64 // smallest step of the column that was seen; 0 for none
+	gains     []float64
+	resets    int
+}
+
+// newSumChecks makes the checks of the running columns that a table has, for
+// power made of the given columns. Charge needs a column of amps.
+func (t *table) newSumChecks(power []column) []*sumCheck {
+	var checks []*sumCheck
+	amps, _ := t.pick(meters.Amps)
+	for _, c := range t.header {
+		switch {
+		case c.wrong != nil:
+		case c.quantity == energyOf:
+			checks = append(checks, &sumCheck{column: c, factors: power})
+		case c.quantity == chargeOf && amps != nil && amps.wrong == nil:
+			checks = append(checks, &sumCheck{column: c, factors: []column{*amps}})
+		}
+	}
+	return checks
+}
+
+// add takes the current row of a table, at a time of the sample clock.
+func (s *sumCheck) add(t *table, ns int64) error {
+	value, have := 1.0, true
+	for i := range s.factors {
+		v, ok, err := t.float(&s.factors[i])
+		if err != nil {
+			return err
+		}
+		value, have = value*v, have && ok
+	}
+	total, ok, err := t.float(&s.column)
+	if err != nil {
+		return err
+	}
+	if !ok || !have {
+		s.restart = true
+		return nil
+	}
+	if s.rows > 0 && total < s.total {
+		s.resets++
+		s.restart = true
+	}
+	if s.rows > 0 && !s.restart {
+		s.interval(float64(ns-s.ns)/1e9, value, total-s.total)
+	} else {
+		s.pieces++
+	}
+	s.rows, s.restart = s.rows+1, false
+	s.ns, s.value, s.total = ns, value, total
+	return nil
+}
+
+// interval adds the time since the row before.
+func (s *sumCheck) interval(seconds, value, gained float64) {
+	s.intervals++
+	s.gained += gained
+	s.low += seconds * min(s.value, value)
+	s.high += seconds * max(s.value, value)
+	if gained > 0 && (s.step == 0 || gained < s.step) {
+		s.step = gained
+	}
+	if len(s.gains) < maxGains {
+		s.gains = append(s.gains, gained)
+	}
+}
+
+const (
+	// maxGains is how many gains tell whether a column moves in steps.
+	maxGains = 256
+	// coarseSteps is how few steps make a running column poor evidence.
+	coarseSteps = 100
+)
+
+// stepped reports whether the column moves in multiples of one step, as a
+// counter of whole mWh does, and not with every sample.
+func (s *sumCheck) stepped() bool {
+	differ := false
+	for _, g := range s.gains {
+		n := g / s.step
+		if math.Abs(n-math.Round(n)) > 0.02 {
+			return false
+		}
+		differ = differ || math.Round(n) != 1
+	}
+	return differ && s.step > 0
+}
+
+// note says how the column compares with the samples; false where there is
+// nothing to say.
+func (s *sumCheck) note() (run.Note, bool) {
+	if s.intervals == 0 {
+		return run.Note{}, false
+	}
+	unit := bases[s.column.quantity]
+	n := run.Note{Code: s.column.quantity + "-column", Count: 1}
+	// A piece may begin and end anywhere within a step; six digits are what the
+	// tools keep of a long sum.
+	tolerance := 2*float64(s.pieces)*s.step + 1e-5*math.Abs(s.total)
+	switch {
+	case s.gained < s.low-tolerance || s.gained > s.high+tolerance:
+		n.Warn = true
+		n.Text = fmt.Sprintf("the column %q grows by %.6g %s, but the samples give %.6g to %.6g %s; results come from the samples alone",
+			s.column.name, s.gained, unit, s.low, s.high, unit)
+	case s.stepped() && s.gained < coarseSteps*s.step:
+		n.Code, n.Warn = "coarse-"+s.column.quantity, true
+		n.Text = fmt.Sprintf("the column %q moves in steps of %.4g %s, %.1f %% of the %.6g %s that it grows by; the samples give %.6g to %.6g %s, and results come from them alone",
+			s.column.name, s.step, unit, 100*s.step/s.gained, s.gained, unit, s.low, s.high, unit)
+	default:
+		n.Text = fmt.Sprintf("the column %q grows by %.6g %s; the samples give %.6g to %.6g %s, which agrees", s.column.name, s.gained, unit, s.low, s.high, unit)
+	}
+	if s.resets > 0 {
+		n.Text += fmt.Sprintf(" (it was set back %d times)", s.resets)
+	}
+	return n, true
+}
+
+// noteSums writes what the checks found.
+func (j *job) noteSums(checks []*sumCheck) error {
+	for _, s := range checks {
+		n, ok := s.note()
+		if !ok {
+			continue
+		}
+		if err := j.note(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
