@@ -22,13 +22,16 @@ A marks file holds '<host seconds><TAB or space><line as received>'; its times
 are of the clock that stamped the samples. Lines without a statement are kept
 as evidence.
 
+A recording of current alone (PPK2, Otii) needs the voltage of the supply, as in
+--volts 3.3V. It is stated then, not measured, and every result says so.
+
 --accuracy states the limits of the meter: exact, unknown, or like
 v=0.5%%+20uV,a=0.5%%+20uA (w= for power). Without it no total interval is stated.`
 
 func importVerb(env *Env) *cobra.Command {
 	var o imports.Options
 	var asJSON bool
-	var accuracy string
+	var accuracy, volts string
 	var formats strings.Builder
 	for _, f := range imports.Formats {
 		fmt.Fprintf(&formats, "  %-14s%s\n", f.Name, f.Summary)
@@ -55,6 +58,16 @@ func importVerb(env *Env) *cobra.Command {
 			}
 			if c.Flags().Changed("rate") && !(o.RateHz > 0) {
 				return usage("--rate %g is not above 0", o.RateHz)
+			}
+			if c.Flags().Changed("volts") {
+				v, err := si.Parse(volts, "V")
+				if err != nil || !(v > 0) {
+					return usage("--volts %q is not a voltage above 0, such as 3.3V", volts)
+				}
+				o.Volts = v
+			}
+			if c.Flags().Changed("count") && o.Count < 1 {
+				return usage("--count %d is below 1", o.Count)
 			}
 			if o.Out == "" {
 				var err error
@@ -88,6 +101,8 @@ func importVerb(env *Env) *cobra.Command {
 	f.StringVar(&o.Marks, "marks", "", "`FILE` of marks beside the samples")
 	f.StringVar(&accuracy, "accuracy", "", "limits of the meter: a `SPEC` as above")
 	f.Float64Var(&o.RateHz, "rate", 0, "samples a second (`HZ`) of a file without a time column")
+	f.StringVar(&volts, "volts", "", "voltage of the supply (`VOLTS`, such as 3.3V) of a recording of current alone")
+	f.Int64Var(&o.Count, "count", 0, "operations in each window (`N`) where the files do not say how many")
 	f.StringVarP(&o.Out, "output", "o", "", "write the run to this `FOLDER`, which must not exist (default runs/DATE-import)")
 	f.BoolVar(&asJSON, "json", false, "print JSON (joulemark.import/1)")
 	return c

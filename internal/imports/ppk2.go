@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/joulemark/joulemark/meters"
@@ -127,6 +128,7 @@ type ppk2Import struct {
 	p ppk2Plan
 	g *grid
 
+	fast     ppk2Fast
 	periodNs int64
 	firstNs  int64
 	nextNs   int64 // where the next sample is expected
@@ -153,6 +155,7 @@ func (j *job) importPPK2() error {
 	if x.p, err = t.ppk2Plan(); err != nil {
 		return err
 	}
+	x.fast = x.p.fast()
 	if err := x.findPeriod(); err != nil {
 		return err
 	}
@@ -227,21 +230,22 @@ func (x *ppk2Import) smallestStep() (int64, error) {
 // read goes through the rows and writes the samples.
 func (x *ppk2Import) read() error {
 	for {
+		if err := x.scanBuffered(); err != nil {
+			return err
+		}
 		b, err := x.t.rawLine()
 		if err == io.EOF {
 			break
 		}
-		if err == nil && !x.scan(b) {
-			if err = x.slow(b); err == errTorn {
-				if x.g == nil {
-					return fmt.Errorf("%s: holds no whole sample", x.Samples)
-				}
-				if err = x.noteTorn(x.t); err == nil {
-					break
-				}
-			}
-			if err == errNoRow {
-				continue
+		if err == nil {
+			err = x.slow(b)
+		}
+		if err == errNoRow {
+			continue
+		}
+		if err == errTorn {
+			if err = x.noteTorn(x.t); err == nil {
+				break
 			}
 		}
 		if err == nil {
@@ -274,86 +278,174 @@ func blurredNote(n int64) []run.Note {
 		" a pin at both levels (X) or at none (-): an edge lies within such a sample, where it is not known; the pin counts as not measured there"}}
 }
 
-// scan reads a row of plain numbers, and returns false where it is not one.
-// This is the hot loop of an import.
-func (x *ppk2Import) scan(b []byte) bool {
-	i, r := 0, &x.row
-	r.amps, r.levels = math.NaN(), 0
-	for k, kind := range x.p.kinds {
-		if k > 0 {
-			if i >= len(b) || b[i] != ',' {
-				return false
-			}
-			i++
-		}
-		switch {
-		case kind == kindTime:
-			mantissa, decimals, end, ok := scanPlain(b, i)
-			e := 9 + x.p.time.exp - decimals
-			if !ok || e < 0 || e > 9 || mantissa > 1e9 {
-				return false
-			}
-			r.ns, i = int64(mantissa)*int64(pow10[e]), end
-		case kind == kindAmps:
-			neg := i < len(b) && b[i] == '-'
-			if neg {
-				i++
-			}
-			mantissa, decimals, end, ok := scanPlain(b, i)
-			e := decimals - x.p.amps.exp
-			if !ok || e < 0 || e >= len(pow10) {
-				return false
-			}
-			r.amps, i = float64(mantissa)/pow10[e], end
-			if neg {
-				r.amps = -r.amps
-			}
-		case kind == kindBits:
-			if len(b)-i < pins {
-				return false
-			}
-			if x.p.reversed {
-				r.levels = pinLevels(binary.BigEndian.Uint64(b[i:]))
-			} else {
-				r.levels = pinLevels(binary.LittleEndian.Uint64(b[i:]))
-			}
-			i += pins
-		case kind < pins:
-			if i >= len(b) {
-				return false
-			}
-			r.levels |= pinLevels(b[i]) << (8 * kind)
-			i++
-		default:
-			for i < len(b) && b[i] != ',' {
-				i++
-			}
-		}
+// scanBuffered takes the rows of plain numbers that are in the buffer, up to
+// the first other one.
+func (x *ppk2Import) scanBuffered() error {
+	if !x.fast.ok {
+		return nil
 	}
-	return i == len(b) && (r.levels == x.last || x.see(r.levels))
-}
-
-// scanPlain reads digits, perhaps with a point among them, from place i of b on:
-// the number is mantissa / 10^decimals, below 2^53.
-func scanPlain(b []byte, i int) (mantissa uint64, decimals, end int, ok bool) {
-	start, point := i, -1
-	for ; i < len(b); i++ {
-		c := b[i]
-		if n := c - '0'; n <= 9 {
-			mantissa = mantissa*10 + uint64(n)
-			continue
-		}
-		if c != '.' || point >= 0 {
+	b := x.t.buffered()
+	at := 0
+	for at < len(b) {
+		n := x.scan(b[at:])
+		if n == 0 {
 			break
 		}
-		point = i
+		at += n
+		x.t.line++
+		if err := x.place(); err != nil {
+			return err
+		}
 	}
-	digits := i - start
-	if point >= 0 {
-		digits--
-		decimals = i - point - 1
+	x.t.discard(at)
+	return nil
+}
+
+// scan reads a row of plain numbers at the start of b, in the order in which the
+// application writes them, and returns its length with its line end; 0 where it
+// is not one, or not whole. This is the hot loop of an import.
+func (x *ppk2Import) scan(b []byte) int {
+	i, f := 0, &x.fast
+	if f.time {
+		mantissa, decimals, end := scanPlain(b, 0)
+		e := f.timeExp - decimals
+		if end == 0 || e < 0 || e >= len(tenTo) || mantissa > maxTimeMantissa || b[end] != ',' {
+			return 0
+		}
+		x.row.ns, i = int64(mantissa)*tenTo[e], end+1
 	}
-	return mantissa, decimals, i, digits > 0 && digits <= 15
+	neg := i < len(b) && b[i] == '-'
+	if neg {
+		i++
+	}
+	mantissa, decimals, i := scanPlain(b, i)
+	e := decimals + f.ampsExp
+	if i == 0 || e < 0 || e >= len(pow10) {
+		return 0
+	}
+	amps := float64(mantissa) / pow10[e]
+	if neg {
+		amps = -amps
+	}
+	x.row.amps = amps
+	levels := pinLevels(0)
+	if f.bits {
+		if len(b)-i < 1+pins || b[i] != ',' {
+			return 0
+		}
+		levels = pinLevels(binary.LittleEndian.Uint64(b[i+1:]))
+		if x.p.reversed {
+			levels = pinLevels(bits.ReverseBytes64(uint64(levels)))
+		}
+		i += 1 + pins
+	}
+	if f.columns {
+		if len(b)-i < 2*pins {
+			return 0
+		}
+		low, okLow := unweave(binary.LittleEndian.Uint64(b[i:]))
+		high, okHigh := unweave(binary.LittleEndian.Uint64(b[i+pins:]))
+		if !okLow || !okHigh {
+			return 0
+		}
+		if !f.bits {
+			levels = pinLevels(low | high<<32)
+		}
+		i += 2 * pins
+	}
+	if i < len(b) && b[i] == '\r' {
+		i++
+	}
+	if i >= len(b) || b[i] != '\n' || levels != x.last && !x.see(levels) {
+		return 0
+	}
+	x.row.levels = levels
+	return i + 1
+}
+
+// maxTimeMantissa keeps a time within an int64 of ns, whatever its unit.
+const maxTimeMantissa = 9e9
+
+// unweave takes the commas out of ",0,1,0,1".
+func unweave(x uint64) (levels uint64, ok bool) {
+	ok = x&0x00ff00ff00ff00ff == 0x002c002c002c002c
+	x = x >> 8 & 0x00ff00ff00ff00ff
+	x = (x | x>>8) & 0x0000ffff0000ffff
+	return (x | x>>16) & 0xffffffff, ok
+}
+
+// ppk2Fast is what the hot loop needs to know of a file. Every row takes the
+// slow way unless ok.
+type ppk2Fast struct {
+	ok                  bool
+	time, bits, columns bool
+	timeExp             int // a time is mantissa x 10^(timeExp-decimals) ns
+	ampsExp             int // a current is mantissa / 10^(ampsExp+decimals) A
+}
+
+// fast finds whether the columns stand as the application writes them.
+func (p *ppk2Plan) fast() ppk2Fast {
+	f := ppk2Fast{ampsExp: -p.amps.exp}
+	kinds := p.kinds
+	take := func(some ...int) bool {
+		if len(kinds) < len(some) || !slices.Equal(kinds[:len(some)], some) {
+			return false
+		}
+		kinds = kinds[len(some):]
+		return true
+	}
+	if f.time = take(kindTime); f.time {
+		f.timeExp = 9 + p.time.exp
+	}
+	f.ok = take(kindAmps)
+	f.bits = take(kindBits)
+	f.columns = take(0, 1, 2, 3, 4, 5, 6, 7) || f.bits && take(slices.Repeat([]int{kindPass}, pins)...)
+	f.ok = f.ok && len(kinds) == 0
+	return f
+}
+
+// tenTo holds powers of ten.
+var tenTo = [...]int64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9}
+
+// scanPlain reads digits, perhaps with a point among them, from place i of b on:
+// the number is mantissa / 10^decimals, below 10^15. end is 0 where there is
+// none, or too little of b is left to tell.
+func scanPlain(b []byte, i int) (mantissa uint64, decimals, end int) {
+	m, n := leadingDigits(b, i)
+	digits := n
+	i += n
+	if n == 8 {
+		more, n := leadingDigits(b, i)
+		m, digits = m*uint64(tenTo[n]), digits+n
+		m += more
+		i += n
+	}
+	if i < len(b) && b[i] == '.' {
+		more, n := leadingDigits(b, i+1)
+		m, decimals, digits = m*uint64(tenTo[n]), n, digits+n
+		m += more
+		i += 1 + n
+	}
+	if digits < 1 || digits > 15 || decimals == 8 || len(b)-i < 1 {
+		return 0, 0, 0
+	}
+	return m, decimals, i
+}
+
+// leadingDigits reads the digits at place i of b, eight at most, all at once:
+// D. Lemire, Quickly parsing eight digits (2018). None where fewer than eight
+// bytes are left.
+func leadingDigits(b []byte, i int) (v uint64, n int) {
+	if len(b)-i < 8 {
+		return 0, 0
+	}
+	const each = 0x0101010101010101
+	x := binary.LittleEndian.Uint64(b[i:]) ^ '0'*each
+	// A byte above 9 carries into its highest bit.
+	n = bits.TrailingZeros64((x&(0x7f*each)+0x76*each|x)&(0x80*each)) / 8
+	x <<= 64 - 8*n
+	x = x*10 + x>>8
+	return (x&0xff000000ff*0x000f424000000064 + x>>16&0xff000000ff*0x0000271000000001) >> 32, n
 }
 
 // see takes new levels; it reports whether they are written as levels are.
@@ -409,8 +501,6 @@ func (x *ppk2Import) slow(b []byte) error {
 			return errTorn
 		case kind == kindBits && len(f.text) != pins:
 			return posError(x.t.name, x.t.line, f.at, "%q is not one character for each of %d pins", clip(f.text), pins)
-		case kind == kindBits && x.p.reversed:
-			r.levels = pinLevels(binary.BigEndian.Uint64(f.text))
 		case kind == kindBits:
 			r.levels = pinLevels(binary.LittleEndian.Uint64(f.text))
 		case kind < pins && len(f.text) == 1:
@@ -421,6 +511,9 @@ func (x *ppk2Import) slow(b []byte) error {
 		if kind < pins && len(f.text) != 1 || !allLevels(f.text) {
 			return posError(x.t.name, x.t.line, f.at, "%q is no level of a pin (0, 1, - or X)", clip(f.text))
 		}
+	}
+	if x.p.reversed {
+		r.levels = pinLevels(bits.ReverseBytes64(uint64(r.levels)))
 	}
 	x.see(r.levels)
 	return nil

@@ -276,18 +276,18 @@ func BenchmarkImportPPK2(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.SetBytes(info.Size())
-	var whole, plain time.Duration
+	whole, plain := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	for b.Loop() {
 		out := filepath.Join(b.TempDir(), "out")
 		start := time.Now()
 		if _, err := Import(context.Background(), Options{Samples: path, Volts: 3.3, Out: out}, nil); err != nil {
 			b.Fatal(err)
 		}
-		whole += time.Since(start)
+		whole = min(whole, time.Since(start))
 		b.StopTimer()
 		start = time.Now()
 		readEncodingCSV(b, path)
-		plain += time.Since(start)
+		plain = min(plain, time.Since(start))
 		b.StartTimer()
 	}
 	b.ReportMetric(plain.Seconds()/whole.Seconds(), "x-encoding-csv")

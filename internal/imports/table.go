@@ -252,6 +252,18 @@ func (t *table) rawLine() ([]byte, error) {
 	return t.lines.rawLine()
 }
 
+// buffered is what has been read of the file behind the current line. Who takes
+// whole lines of it discards them, and counts them.
+func (t *table) buffered() []byte {
+	if t.pending {
+		return nil
+	}
+	b, _ := t.r.Peek(t.r.Buffered())
+	return b
+}
+
+func (t *table) discard(n int) { t.r.Discard(n) }
+
 // errTorn says that the last line of the file is cut off.
 var errTorn = fmt.Errorf("the last line is cut off")
 
