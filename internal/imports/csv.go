@@ -72,16 +72,17 @@ type csvPlan struct {
 	layout *layout
 	time   *column // nil where there is none
 	values []column
-	power  int     // how many of values make up the power: watts, or volts and amps
-	volts  float64 // stated, where the file has none; 0 otherwise
-	fields int     // that a row must have
+	power  int      // how many of values make up the power: watts, or volts and amps
+	volts  float64  // stated, where the file has none; 0 otherwise
+	joined *channel // another file that has the volts; nil for none
+	fields int      // that a row must have
 	sums   []*sumCheck
 }
 
 // plan picks volts and amps, or else watts, and what else a run can hold.
 // stated is the voltage of a file that has none, 0 for none.
-func (t *table) plan(l *layout, stated float64) (csvPlan, error) {
-	p := csvPlan{layout: l, volts: stated}
+func (t *table) plan(l *layout, stated float64, joined *channel) (csvPlan, error) {
+	p := csvPlan{layout: l, volts: stated, joined: joined}
 	if err := p.pickPower(t); err != nil {
 		return p, err
 	}
@@ -105,7 +106,7 @@ func (t *table) plan(l *layout, stated float64) (csvPlan, error) {
 	if p.time != nil {
 		p.fields = max(p.fields, p.time.index+1)
 	}
-	if stated == 0 {
+	if !p.foreignVolts() {
 		p.sums = t.newSumChecks(p.values[:p.power])
 	}
 	return p, nil
@@ -122,11 +123,11 @@ func (p *csvPlan) pickPower(t *table) error {
 		return err
 	}
 	switch {
-	case p.volts != 0 && volts != nil:
+	case p.foreignVolts() && volts != nil:
 		return fmt.Errorf("%s: has a column of volts, %q; leave --volts out", t.name, volts.name)
-	case p.volts != 0 && amps == nil:
-		return fmt.Errorf("%s: --volts needs a column of amps; the header (%s) has none", t.name, t.names())
-	case p.volts != 0:
+	case p.foreignVolts() && amps == nil:
+		return fmt.Errorf("%s: a voltage needs a column of amps; the header (%s) has none", t.name, t.names())
+	case p.foreignVolts():
 		p.values = []column{*amps}
 		return nil
 	case volts != nil && amps != nil && !p.layout.meanPower:
@@ -146,11 +147,14 @@ func (p *csvPlan) pickPower(t *table) error {
 	return fmt.Errorf("%s: the header (%s) names neither volts and amps nor watts; %s", t.name, t.names(), exampleHeader)
 }
 
-// columns names what the run holds of each sample: a stated voltage is the
-// first.
+// foreignVolts reports whether the volts are not in the table.
+func (p *csvPlan) foreignVolts() bool { return p.volts != 0 || p.joined != nil }
+
+// columns names what the run holds of each sample: volts that are not in the
+// table come first.
 func (p *csvPlan) columns() []string {
 	var names []string
-	if p.volts != 0 {
+	if p.foreignVolts() {
 		names = append(names, meters.Volts)
 	}
 	for _, c := range p.values {
@@ -293,6 +297,9 @@ type gapCount struct {
 
 // add takes the interval between two samples.
 func (g *gapCount) add(ns int64) {
+	if ns == 0 {
+		return // a repeated time says nothing of the period
+	}
 	g.allNs += ns
 	if g.typicalNs == 0 {
 		g.first = append(g.first, ns)
@@ -311,7 +318,7 @@ func (g *gapCount) settle() {
 	}
 	sorted := slices.Clone(g.first)
 	slices.Sort(sorted)
-	g.typicalNs = max(1, sorted[len(sorted)/2])
+	g.typicalNs = sorted[len(sorted)/2]
 	for _, ns := range g.first {
 		g.judge(ns)
 	}
@@ -345,7 +352,7 @@ func (l layout) importTable(j *job) error {
 	if err := l.apply(t); err != nil {
 		return err
 	}
-	p, err := t.plan(&l, j.Volts)
+	p, err := t.plan(&l, j.Volts, j.joined)
 	if err != nil {
 		return err
 	}
@@ -472,11 +479,22 @@ func (c *tableCopy) copy(point byte) error {
 
 // row adds the current row.
 func (c *tableCopy) row(t *table) error {
-	c.values = c.values[:0]
-	if c.p.volts != 0 {
-		c.values = append(c.values, c.p.volts)
+	ns, err := c.time(t)
+	if err != nil {
+		return err
 	}
 	hole, beyond := false, false
+	c.values = c.values[:0]
+	if c.p.foreignVolts() {
+		volts := c.p.volts
+		if c.p.joined != nil {
+			if volts, err = c.p.joined.at(ns); err != nil {
+				return err
+			}
+			hole = volts != volts
+		}
+		c.values = append(c.values, volts)
+	}
 	for i := range c.p.values {
 		v, ok, err := t.float(&c.p.values[i])
 		if err != nil {
@@ -497,10 +515,6 @@ func (c *tableCopy) row(t *table) error {
 	}
 	if hole || beyond {
 		c.holes++
-	}
-	ns, err := c.time(t)
-	if err != nil {
-		return err
 	}
 	if c.line.rateHz == 0 {
 		c.b.b.TimesNs = append(c.b.b.TimesNs, ns-c.line.firstNs)
@@ -527,7 +541,7 @@ func (c *tableCopy) time(t *table) (int64, error) {
 	switch {
 	case c.p.time == nil:
 		return int64(float64(c.b.n) / c.line.rateHz * 1e9), nil
-	case c.line.rateHz == 0 || len(c.p.sums) > 0 || c.bounds.columns != nil:
+	case c.line.rateHz == 0 || len(c.p.sums) > 0 || c.bounds.columns != nil || c.p.joined != nil:
 		ns, _, err := t.stamp(c.p.time)
 		return ns, err
 	}

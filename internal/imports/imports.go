@@ -23,9 +23,10 @@ import (
 
 // Options says what to import, and to where.
 type Options struct {
-	From    string // name of a format; "" to detect it
-	Samples string // file of samples, or the folder of an energyrunner recording
-	Marks   string // file of marks beside the samples; "" for none
+	From    string   // name of a format; "" to detect it
+	Samples string   // file of samples, or the folder of an energyrunner recording
+	Also    []string // further files of the same recording, each of one channel
+	Marks   string   // file of marks beside the samples; "" for none
 	// Accuracy is what the user knows of the meter, if AccuracyGiven;
 	// otherwise it is unknown.
 	Accuracy      meters.Accuracy
@@ -59,10 +60,12 @@ type Format struct {
 	// a folder) at path; "" if it is another format.
 	Detect func(head []byte, path string) string
 	Import func(j *job) error
+	// manyFiles says that a recording may be several files.
+	manyFiles bool
 }
 
 // Formats lists the formats, the ones that are recognised most surely first.
-var Formats = []Format{energyRunner, fnirsi, ppk2, joulescope, rdUSB, pqcEnergyPi, csvFormat, cfn}
+var Formats = []Format{energyRunner, fnirsi, ppk2, otii, joulescope, rdUSB, pqcEnergyPi, energiBridge, pyRAPL, raplTable, perfStat, csvFormat, cfn, wtm}
 
 // headBytes is how much of a file Detect sees.
 const headBytes = 4096
@@ -74,7 +77,8 @@ type job struct {
 	log     func(string)
 	w       *run.Writer // nil until create
 	marks   marksRange
-	baseNs  int64 // time of host_ns 0 on the clock of the samples
+	baseNs  int64    // time of host_ns 0 on the clock of the samples
+	joined  *channel // the volts, where they are in a file of their own
 	summary Summary
 }
 
@@ -113,6 +117,9 @@ func (j *job) run() error {
 		return err
 	}
 	j.summary.Format, j.summary.Run = format.Name, j.Out
+	if len(j.Also) > 0 && !format.manyFiles {
+		return fmt.Errorf("%s: a recording of format %s is one file; leave %s out", j.Samples, format.Name, strings.Join(j.Also, ", "))
+	}
 	if j.Marks != "" { // before a long import, not after it
 		if j.marks, err = j.readMarks(nil); err != nil {
 			return err

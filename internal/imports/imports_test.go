@@ -82,6 +82,9 @@ func importFiles(t *testing.T, o Options, files map[string]string) (imported, er
 		}
 	}
 	o.Samples = filepath.Join(dir, o.Samples)
+	for i, name := range o.Also {
+		o.Also[i] = filepath.Join(dir, name)
+	}
 	if o.Marks != "" {
 		o.Marks = filepath.Join(dir, o.Marks)
 	}

@@ -37,16 +37,21 @@ type layout struct {
 func tableFormat(name, summary string, l layout, must ...string) Format {
 	return Format{
 		Name: name, Summary: summary,
-		Detect: func(head []byte, path string) string {
-			names := headerNames(head, path)
-			for _, m := range must {
-				if !slices.Contains(names, m) {
-					return ""
-				}
-			}
-			return "a header that names " + strings.Join(must, ", ")
-		},
+		Detect: detectHeader(must...),
 		Import: l.importTable,
+	}
+}
+
+// detectHeader tells a table by names that its header must have.
+func detectHeader(must ...string) func(head []byte, path string) string {
+	return func(head []byte, path string) string {
+		names := headerNames(head, path)
+		for _, m := range must {
+			if !slices.Contains(names, m) {
+				return ""
+			}
+		}
+		return "a header that names " + strings.Join(must, ", ")
 	}
 }
 

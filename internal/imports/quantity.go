@@ -66,8 +66,9 @@ type column struct {
 	wrong error
 }
 
-// setUnit takes the unit of a column.
+// setUnit gives a column a unit that is known.
 func (c *column) setUnit(u si.Unit) {
+	c.wrong = nil
 	c.scale = u.Scale
 	c.exp = int(math.Round(math.Log10(u.Scale)))
 	c.decimal = math.Abs(u.Scale/math.Pow10(c.exp)-1) < 1e-12

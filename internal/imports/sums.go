@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -27,6 +28,7 @@ type sumCheck struct {
 	intervals int
 	pieces    int     // runs of intervals
 	step      float64 // smallest step of the column that was seen; 0 for none
+	digit     float64 // one unit of the last decimal of the column
 	gains     []float64
 	resets    int
 }
@@ -65,6 +67,9 @@ func (s *sumCheck) add(t *table, ns int64) error {
 	if !ok || !have {
 		s.restart = true
 		return nil
+	}
+	if d := s.column.scale * math.Pow10(-decimals(t.field(s.column.index).text)); s.rows == 0 || d < s.digit {
+		s.digit = d
 	}
 	if s.rows > 0 && total < s.total {
 		s.resets++
@@ -125,7 +130,7 @@ func (s *sumCheck) note() (run.Note, bool) {
 	n := run.Note{Code: s.column.quantity + "-column", Count: 1}
 	// A piece may begin and end anywhere within a step; six digits are what the
 	// tools keep of a long sum.
-	tolerance := 2*float64(s.pieces)*s.step + 1e-5*math.Abs(s.total)
+	tolerance := 2*float64(s.pieces)*max(s.step, s.digit) + 1e-5*math.Abs(s.total)
 	switch {
 	case s.gained < s.low-tolerance || s.gained > s.high+tolerance:
 		n.Warn = true
@@ -136,12 +141,28 @@ func (s *sumCheck) note() (run.Note, bool) {
 		n.Text = fmt.Sprintf("the column %q moves in steps of %.4g %s, %.1f %% of the %.6g %s that it grows by; the samples give %.6g to %.6g %s, and results come from them alone",
 			s.column.name, s.step, unit, 100*s.step/s.gained, s.gained, unit, s.low, s.high, unit)
 	default:
-		n.Text = fmt.Sprintf("the column %q grows by %.6g %s; the samples give %.6g to %.6g %s, which agrees", s.column.name, s.gained, unit, s.low, s.high, unit)
+		n.Text = fmt.Sprintf("the column %q grows by %.6g %s; the samples give %.6g to %.6g %s, which agrees within its resolution", s.column.name, s.gained, unit, s.low, s.high, unit)
 	}
 	if s.resets > 0 {
 		n.Text += fmt.Sprintf(" (it was set back %d times)", s.resets)
 	}
 	return n, true
+}
+
+// decimals counts the digits behind the point of a number as written.
+func decimals(b []byte) int {
+	i := bytes.IndexAny(b, ".,")
+	if i < 0 {
+		return 0
+	}
+	n := 0
+	for _, c := range b[i+1:] {
+		if c < '0' || c > '9' {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // noteSums writes what the checks found.
