@@ -3,6 +3,7 @@ package imports
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/joulemark/joulemark/meters"
@@ -34,6 +35,7 @@ type grid struct {
 	job *job
 	s   *run.Stream
 
+	periodNs    float64
 	volts, amps []float64
 	pins        []pinColumn
 	levels      pinLevels // of the samples from levelsFrom on
@@ -57,7 +59,7 @@ type pinColumn struct {
 // newGrid opens the stream of a recording of current; pins lists the digital
 // inputs that it holds.
 func (j *job) newGrid(i meters.Info, volts float64, pins []int) (*grid, error) {
-	g := &grid{job: j, volts: make([]float64, blockRows), amps: make([]float64, 0, blockRows)}
+	g := &grid{job: j, periodNs: 1e9 / i.RateHz, volts: make([]float64, blockRows), amps: make([]float64, 0, blockRows)}
 	for k := range g.volts {
 		g.volts[k] = volts
 	}
@@ -65,6 +67,9 @@ func (j *job) newGrid(i meters.Info, volts float64, pins []int) (*grid, error) {
 	for _, pin := range pins {
 		i.Columns = append(i.Columns, "d"+strconv.Itoa(pin))
 		g.pins = append(g.pins, pinColumn{pin: pin, values: make([]float64, blockRows)})
+	}
+	if o := j.Edges; o != nil && slices.Contains(i.Columns, o.Pin) {
+		j.watched = &levelsOf{name: o.Pin, last: -1}
 	}
 	i = j.info(i)
 	// The application keeps currents as float32.
@@ -77,8 +82,9 @@ func (j *job) newGrid(i meters.Info, volts float64, pins []int) (*grid, error) {
 // add appends one sample; amps is NaN where there is no value.
 func (g *grid) add(amps float64, levels pinLevels) error {
 	if levels != g.levels {
-		g.settle()
-		g.levels = levels
+		if err := g.change(levels); err != nil {
+			return err
+		}
 	}
 	switch {
 	case amps > ppk2MaxAmps || amps < -ppk2MaxAmps:
@@ -93,6 +99,21 @@ func (g *grid) add(amps float64, levels pinLevels) error {
 		return g.flush()
 	}
 	return nil
+}
+
+// change takes the levels of the samples from here on.
+func (g *grid) change(levels pinLevels) error {
+	g.settle()
+	g.levels = levels
+	w := g.job.watched
+	if w == nil {
+		return nil
+	}
+	v := levels.level(int(w.name[1] - '0'))
+	if v != v {
+		return nil // the level that it had goes on
+	}
+	return w.add(int64(math.Round(float64(g.count())*g.periodNs)), int(v))
 }
 
 // skip appends n samples that are not there.

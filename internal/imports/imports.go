@@ -23,10 +23,11 @@ import (
 
 // Options says what to import, and to where.
 type Options struct {
-	From    string   // name of a format; "" to detect it
-	Samples string   // file of samples, or the folder of an energyrunner recording
-	Also    []string // further files of the same recording, each of one channel
-	Marks   string   // file of marks beside the samples; "" for none
+	From    string       // name of a format; "" to detect it
+	Samples string       // file of samples, or the folder of an energyrunner recording
+	Also    []string     // further files of the same recording, each of one channel
+	Marks   string       // file of marks beside the samples; "" for none
+	Edges   *EdgeOptions // levels of a pin beside the samples; nil for none
 	// Accuracy is what the user knows of the meter, if AccuracyGiven;
 	// otherwise it is unknown.
 	Accuracy      meters.Accuracy
@@ -62,6 +63,9 @@ type Format struct {
 	Import func(j *job) error
 	// manyFiles says that a recording may be several files.
 	manyFiles bool
+	// noEdges says that edges cannot stand beside a recording: it brings its
+	// own, or its samples are tied to the host's clock by arrivals only.
+	noEdges bool
 }
 
 // Formats lists the formats, the ones that are recognised most surely first.
@@ -77,8 +81,9 @@ type job struct {
 	log     func(string)
 	w       *run.Writer // nil until create
 	marks   marksRange
-	baseNs  int64    // time of host_ns 0 on the clock of the samples
-	joined  *channel // the volts, where they are in a file of their own
+	baseNs  int64     // time of host_ns 0 on the clock of the samples
+	watched *levelsOf // levels of the pin of the samples that Edges names; nil where they have none
+	joined  *channel  // the volts, where they are in a file of their own
 	summary Summary
 }
 
@@ -119,6 +124,9 @@ func (j *job) run() error {
 	j.summary.Format, j.summary.Run = format.Name, j.Out
 	if len(j.Also) > 0 && !format.manyFiles {
 		return fmt.Errorf("%s: a recording of format %s is one file; leave %s out", j.Samples, format.Name, strings.Join(j.Also, ", "))
+	}
+	if j.Edges != nil && format.noEdges {
+		return fmt.Errorf("%s: a recording of format %s takes no edges beside it", j.Samples, format.Name)
 	}
 	if j.Marks != "" { // before a long import, not after it
 		if j.marks, err = j.readMarks(nil); err != nil {
@@ -231,6 +239,9 @@ func (j *job) startAt(firstNs int64, local bool) error {
 // on their own clock.
 func (j *job) end(firstNs, lastNs int64) error {
 	endNs, err := j.importMarks(j.baseNs, firstNs, lastNs)
+	if err == nil {
+		err = j.importEdges(firstNs)
+	}
 	if err != nil {
 		return err
 	}
@@ -255,10 +266,13 @@ func runName(path string) string {
 	return name[:min(len(name), 64)]
 }
 
+// streamName is the name of the one stream of an imported run.
+const streamName = "meter"
+
 // info completes what is known of the meter of every import. Values are kept
 // as float64, exactly as the file has them.
 func (j *job) info(i meters.Info) meters.Info {
-	i.Stream, i.Driver, i.Wide = "meter", j.summary.Format, true
+	i.Stream, i.Driver, i.Wide = streamName, j.summary.Format, true
 	if j.AccuracyGiven {
 		i.Accuracy = j.Accuracy
 	}

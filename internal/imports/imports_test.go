@@ -23,6 +23,7 @@ type imported struct {
 	arrivals []run.Arrival
 	lines    []run.Line
 	windows  []run.Window
+	edges    []run.Edge
 	notes    []run.Note
 	env      map[string]string
 	log      []string // what Import told
@@ -60,6 +61,8 @@ func readBack(t *testing.T, dir string) imported {
 			t.Fatal(err)
 		case rec.Line != nil:
 			got.lines = append(got.lines, *rec.Line)
+		case rec.Edge != nil:
+			got.edges = append(got.edges, *rec.Edge)
 		case rec.Window != nil:
 			got.windows = append(got.windows, *rec.Window)
 		}
@@ -87,6 +90,11 @@ func importFiles(t *testing.T, o Options, files map[string]string) (imported, er
 	}
 	if o.Marks != "" {
 		o.Marks = filepath.Join(dir, o.Marks)
+	}
+	if o.Edges != nil && o.Edges.File != "" {
+		edges := *o.Edges
+		edges.File = filepath.Join(dir, edges.File)
+		o.Edges = &edges
 	}
 	o.Out, o.Tool = filepath.Join(dir, "out", "Run 1"), "test"
 	var log []string
