@@ -91,7 +91,7 @@ func TestHeaders(t *testing.T) {
 		"dp_V": "dp_volts 1", "D- (mV)": "dn_volts 0.001",
 		"energy_Wh": "energy 3600", "capacity_mAh": "charge 3.6", "energy_Ws": "energy 1",
 		"epoch": "time ?", "Voltage": "volts ?", "current (bananas)": "amps ?", "current_MA": "amps ?",
-		"V (mA)": "", "mAh": "", "channel": "", "": "", "current_avg_mA": "", "()": "", "_": "",
+		"mAh": "charge 3.6", "Joules": "energy 1", "V (mA)": "", "channel": "", "": "", "current_avg_mA": "", "()": "", "_": "",
 	} {
 		c := parseColumn(header)
 		got := strings.TrimSpace(c.quantity + " " + strconv.FormatFloat(c.scale, 'g', 6, 64))

@@ -31,14 +31,15 @@ type EdgeOptions struct {
 	HaveOffset    bool
 	ActiveLow     bool
 	Alg, Op       string
-	N             int64 // operations of a window; 0 where not stated
+	N             int64  // operations of a window; 0 where not stated
+	Names         string // console log of the target, in the order of the pulses; "" for none
 }
 
 var edgeSetting = regexp.MustCompile(`^(.*,|)([a-z]+)=([^,]*)$`)
 
 // ParseEdges reads FILE[,channel=NAME][,sync=NAME][,pin=d0][,offset=12.5ms]
-// [,active=low][,alg=NAME][,op=NAME][,n=COUNT]; without a file, pin=d0 and so
-// on.
+// [,active=low][,alg=NAME][,op=NAME][,n=COUNT]
+// [,names=LOG]; without a file, pin=d0 and so on.
 func ParseEdges(spec string) (*EdgeOptions, error) {
 	o := &EdgeOptions{File: spec, Op: "unnamed"}
 	for {
@@ -56,6 +57,8 @@ func ParseEdges(spec string) (*EdgeOptions, error) {
 		return nil, fmt.Errorf("edges %q: names neither a file nor a pin of the samples (pin=d0)", spec)
 	case o.File == "" && (o.Channel != "" || o.Sync != "" || o.HaveOffset):
 		return nil, fmt.Errorf("edges %q: channel, sync and offset are about a file, and none is named", spec)
+	case o.Names != "" && (o.Alg != "" || o.Op != "unnamed"):
+		return nil, fmt.Errorf("edges %q: names= and alg= or op= both name the pulses; leave one out", spec)
 	case o.Pin != "" && o.HaveOffset:
 		return nil, fmt.Errorf("edges %q: pin and offset both say how file and samples go together; leave one out", spec)
 	case o.File != "" && o.Pin == "" && !o.HaveOffset:
@@ -85,6 +88,8 @@ func (o *EdgeOptions) set(key, value string) (err error) {
 		if value != "low" && value != "high" {
 			err = fmt.Errorf("active=%s is neither low nor high", value)
 		}
+	case "names":
+		o.Names = value
 	case "alg":
 		o.Alg = value
 	case "op":
@@ -94,7 +99,7 @@ func (o *EdgeOptions) set(key, value string) (err error) {
 			err = fmt.Errorf("n=%s is no count", value)
 		}
 	default:
-		err = fmt.Errorf("unknown setting %s (known: channel, sync, pin, offset, active, alg, op, n)", key)
+		err = fmt.Errorf("unknown setting %s (known: channel, sync, pin, offset, active, alg, op, n, names)", key)
 	}
 	return err
 }
@@ -237,47 +242,61 @@ func (j *job) edgeWindows(edges []level, name string, firstNs int64) error {
 		glitch = min(glitch, maxGlitchNs)
 	}
 	var glitches, outside int64
+	var pulses []pulse
 	for i, e := range edges {
 		if e.to != active || i+1 == len(edges) {
 			continue
 		}
-		from, to := e.ns, edges[i+1].ns
+		p := pulse{e.ns, edges[i+1].ns, mark.Op{Alg: o.Alg, Op: o.Op}}
 		switch {
-		case float64(to-from) < glitch:
+		case float64(p.toNs-p.fromNs) < glitch:
 			glitches++
-		case from < 0 || float64(to) > j.summary.Seconds*1e9+j.samplePeriodNs():
+		case p.fromNs < 0 || float64(p.toNs) > j.summary.Seconds*1e9+j.samplePeriodNs():
 			outside++
 		default:
-			if err := j.edgeWindow(from, to, firstNs, n); err != nil {
-				return err
-			}
+			pulses = append(pulses, p)
 		}
 	}
-	if j.summary.Windows == 0 && j.summary.Statements == 0 {
+	if len(pulses) == 0 {
 		return fmt.Errorf("%s: the pin %s bounds no window within the samples (%d edges, %d pulses too short, %d outside)", cmp.Or(o.File, j.Samples), name, len(edges), glitches, outside)
 	}
-	return j.noteEdges(glitches, outside)
+	unnamed := int64(0)
+	if o.Names != "" {
+		named, err := j.namePulses(pulses, o.Names)
+		if err != nil {
+			return err
+		}
+		pulses, unnamed = named, int64(len(pulses)-len(named))
+	}
+	for _, p := range pulses {
+		if err := j.edgeWindow(p, firstNs, n); err != nil {
+			return err
+		}
+	}
+	return j.noteEdges(glitches, outside, unnamed)
 }
 
 // edgeWindow writes one window; times count from the first sample.
-func (j *job) edgeWindow(fromNs, toNs, firstNs, n int64) error {
-	o := j.Edges
+func (j *job) edgeWindow(p pulse, firstNs, n int64) error {
 	if j.summary.RateHz == 0 {
-		return j.deriveWindow(firstNs+fromNs, firstNs+toNs, mark.Op{Alg: o.Alg, Op: o.Op}, n)
+		return j.deriveWindow(firstNs+p.fromNs, firstNs+p.toNs, p.op, n)
 	}
 	j.summary.Windows++
 	return j.w.Window(run.Window{
-		Stream: streamName, W: j.summary.Windows, Alg: o.Alg, Op: o.Op, N: n,
-		From: float64(fromNs) / 1e9 * j.summary.RateHz, To: float64(toNs) / 1e9 * j.summary.RateHz,
+		Stream: streamName, W: j.summary.Windows, Alg: p.op.Alg, Op: p.op.Op, N: n,
+		From: float64(p.fromNs) / 1e9 * j.summary.RateHz, To: float64(p.toNs) / 1e9 * j.summary.RateHz,
 	})
 }
 
-func (j *job) noteEdges(glitches, outside int64) error {
+func (j *job) noteEdges(glitches, outside, unnamed int64) error {
 	notes := []run.Note{
 		{Code: "glitches", Count: glitches, Text: have(glitches, "pulse") + " been left out as too short: a glitch"},
-		{Code: "windows-outside", Count: outside, Warn: true, Text: have(outside, "pulse") + " been left out: not within the samples"},
+		{Code: "windows-outside", Count: outside, Warn: true, Text: have(outside, "pulse") + " no place within the samples; left out"},
 	}
-	if j.Edges.N == 0 && j.Count == 0 {
+	if unnamed > 0 {
+		notes = append(notes, run.Note{Code: "unnamed-pulses", Count: unnamed, Text: have(unnamed, "pulse") + " no operation in the log; left out"})
+	}
+	if j.Edges.N == 0 && j.Count == 0 && j.Edges.Names == "" {
 		notes = append(notes, run.Note{Code: "count-assumed", Count: 1, Warn: true, Text: "how many operations a pulse holds was not stated (n= in --edges, or --count): one is assumed"})
 	}
 	for _, n := range notes {

@@ -8,12 +8,26 @@ import (
 	"testing"
 )
 
+// in returns the options with files of a folder.
+func (o *EdgeOptions) in(dir string) *EdgeOptions {
+	if o == nil {
+		return nil
+	}
+	e := *o
+	for _, name := range []*string{&e.File, &e.Names} {
+		if *name != "" {
+			*name = filepath.Join(dir, *name)
+		}
+	}
+	return &e
+}
+
 func TestParseEdges(t *testing.T) {
 	for spec, want := range map[string]string{
-		"pin=d0": "{File: Channel: Sync: Pin:d0 OffsetSeconds:0 HaveOffset:false ActiveLow:false Alg: Op:unnamed N:0}",
-		"a,b=c.vcd,channel=TRIG,sync=S,pin=d7,active=low,alg=ML-KEM-512,op=encaps,n=10": "edges \"a,b=c.vcd,channel=TRIG,sync=S,pin=d7,active=low,alg=ML-KEM-512,op=encaps,n=10\": unknown setting b (known: channel, sync, pin, offset, active, alg, op, n)",
-		"a.vcd,channel=TRIG,sync=S,pin=d7,active=low,alg=ML-KEM-512,op=encaps,n=10":     "{File:a.vcd Channel:TRIG Sync:S Pin:d7 OffsetSeconds:0 HaveOffset:false ActiveLow:true Alg:ML-KEM-512 Op:encaps N:10}",
-		"a.vcd,offset=-12.5ms": "{File:a.vcd Channel: Sync: Pin: OffsetSeconds:-0.0125 HaveOffset:true ActiveLow:false Alg: Op:unnamed N:0}",
+		"pin=d0": "{File: Channel: Sync: Pin:d0 OffsetSeconds:0 HaveOffset:false ActiveLow:false Alg: Op:unnamed N:0 Names:}",
+		"a,b=c.vcd,channel=TRIG,sync=S,pin=d7,active=low,alg=ML-KEM-512,op=encaps,n=10": "edges \"a,b=c.vcd,channel=TRIG,sync=S,pin=d7,active=low,alg=ML-KEM-512,op=encaps,n=10\": unknown setting b (known: channel, sync, pin, offset, active, alg, op, n, names)",
+		"a.vcd,channel=TRIG,sync=S,pin=d7,active=low,alg=ML-KEM-512,op=encaps,n=10":     "{File:a.vcd Channel:TRIG Sync:S Pin:d7 OffsetSeconds:0 HaveOffset:false ActiveLow:true Alg:ML-KEM-512 Op:encaps N:10 Names:}",
+		"a.vcd,offset=-12.5ms": "{File:a.vcd Channel: Sync: Pin: OffsetSeconds:-0.0125 HaveOffset:true ActiveLow:false Alg: Op:unnamed N:0 Names:}",
 		"a.vcd":                `edges "a.vcd": nothing says how the clock of the file goes with that of the samples; name a pin of the samples that saw the same edges (pin=d0), or state the sample time at which the file begins (offset=0s)`,
 		"":                     `edges "": names neither a file nor a pin of the samples (pin=d0)`,
 		"pin=d8":               `edges "pin=d8": pin "d8" is none of d0 to d7`,

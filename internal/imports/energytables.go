@@ -43,7 +43,7 @@ func importEnergiBridge(j *job) error {
 		return err
 	}
 	defer t.close()
-	at, err := t.need1("time")
+	at, err := t.mustName("time")
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func importPyRAPL(j *job) error {
 	defer t.close()
 	var columns [4]*column
 	for i, name := range []string{"label", "timestamp", "duration", "pkg"} {
-		if columns[i], err = t.need1(name); err != nil {
+		if columns[i], err = t.mustName(name); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func importRAPLTable(j *job) error {
 	defer t.close()
 	var columns [5]*column
 	for i, name := range []string{"timestamp", "interval", "socket", "domain", "energy"} {
-		if columns[i], err = t.need1(name); err != nil {
+		if columns[i], err = t.mustName(name); err != nil {
 			return err
 		}
 	}
@@ -295,8 +295,8 @@ func (t *table) named(name string) *column {
 	return nil
 }
 
-// need1 is named for a column that must be there.
-func (t *table) need1(name string) (*column, error) {
+// mustName is named for a column that must be there.
+func (t *table) mustName(name string) (*column, error) {
 	c := t.named(name)
 	if c == nil {
 		return nil, fmt.Errorf("%s: the header (%s) has no column %s", t.name, t.names(), name)

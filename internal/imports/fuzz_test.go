@@ -41,11 +41,7 @@ func fuzzImport(t *testing.T, o Options, files map[string][]byte) {
 	if o.Marks != "" {
 		o.Marks = filepath.Join(dir, o.Marks)
 	}
-	if o.Edges != nil {
-		edges := *o.Edges
-		edges.File = filepath.Join(dir, edges.File)
-		o.Edges = &edges
-	}
+	o.Edges = o.Edges.in(dir)
 	o.Out = filepath.Join(dir, "out")
 	sum, err := Import(context.Background(), o, nil)
 	if err != nil {

@@ -37,6 +37,9 @@ func TestGolden(t *testing.T) {
 			if strings.Contains(path, "no-time") {
 				o.RateHz = 1000
 			}
+			if strings.Contains(path, "counted") {
+				o.Count = 1000
+			}
 			if strings.Contains(path, "current") {
 				o.Volts = 3.3
 			}

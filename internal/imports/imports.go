@@ -69,7 +69,7 @@ type Format struct {
 }
 
 // Formats lists the formats, the ones that are recognised most surely first.
-var Formats = []Format{energyRunner, fnirsi, ppk2, otii, joulescope, rdUSB, pqcEnergyPi, energiBridge, pyRAPL, raplTable, perfStat, csvFormat, cfn, wtm}
+var Formats = []Format{energyRunner, fnirsi, ppk2, otii, joulescope, rdUSB, pqcEnergyPi, energiBridge, pyRAPL, raplTable, perfStat, pqcLEO, pqm4, consoleLog, csvFormat, cfn, wtm}
 
 // headBytes is how much of a file Detect sees.
 const headBytes = 4096

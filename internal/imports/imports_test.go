@@ -91,11 +91,7 @@ func importFiles(t *testing.T, o Options, files map[string]string) (imported, er
 	if o.Marks != "" {
 		o.Marks = filepath.Join(dir, o.Marks)
 	}
-	if o.Edges != nil && o.Edges.File != "" {
-		edges := *o.Edges
-		edges.File = filepath.Join(dir, edges.File)
-		o.Edges = &edges
-	}
+	o.Edges = o.Edges.in(dir)
 	o.Out, o.Tool = filepath.Join(dir, "out", "Run 1"), "test"
 	var log []string
 	sum, err := Import(context.Background(), o, func(s string) { log = append(log, strings.ReplaceAll(s, dir+"/", "")) })

@@ -91,7 +91,7 @@ func parseColumn(name string) column {
 		return c // a known name in a foreign unit is another quantity
 	}
 	if u, err := parseUnit(name, ""); err == nil {
-		for _, q := range []string{timeOf, meters.Volts, meters.Amps, meters.Watts} {
+		for _, q := range []string{timeOf, meters.Volts, meters.Amps, meters.Watts, energyOf, chargeOf} {
 			if bases[q] == u.Base {
 				c.quantity = q
 				c.setUnit(u)
