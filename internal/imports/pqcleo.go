@@ -3,6 +3,7 @@ package imports
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
@@ -38,9 +39,7 @@ type leoImport struct {
 	b       *block // nil before the first row
 	sums    []*sumCheck
 	op      mark.Op
-	rows    int64 // of the test
 	startNs int64 // of the test, where its time is 0
-	firstNs int64 // of the first row
 	lastNs  int64
 	tests   int64
 	holes   int64
@@ -71,7 +70,7 @@ func importPQCLEO(j *job) error {
 	if p.time == nil || p.time.wrong != nil {
 		return fmt.Errorf("%s: the header (%s) has no column Elapsed Time (ms)", t.name, t.names())
 	}
-	x := &leoImport{job: j, t: t, time: p.time, values: p.values, columns: p.columns(), sums: p.sums}
+	x := &leoImport{job: j, t: t, time: p.time, values: p.values[:p.power], columns: p.columns()[:p.power], sums: p.sums}
 	return t.eachRow(j, p.fields, func() error {
 		return x.row(&l, mark.Op{Alg: string(t.field(alg.index).text), Op: string(t.field(op.index).text)})
 	}, x.finish)
@@ -88,16 +87,19 @@ func (x *leoImport) row(l *layout, op mark.Op) error {
 		return posError(x.t.name, x.t.line, f.at, "%q is no elapsed time", clip(f.text))
 	}
 	if x.b == nil {
-		err = x.open(ns)
+		err = x.open()
 	} else if op != x.op || ns+x.startNs < x.lastNs {
 		err = x.end()
-		x.startNs, x.rows = x.lastNs+leoPauseNs, 0
+		x.startNs = x.lastNs + leoPauseNs
+		x.lastNs = x.startNs
 	}
 	if err != nil {
 		return err
 	}
 	x.op = op
-	x.rows++
+	if x.lastNs == x.startNs && ns > 0 { // nothing was measured before the first row
+		x.sample(x.startNs, slices.Repeat([]float64{math.NaN()}, len(x.values)))
+	}
 	x.lastNs = ns + x.startNs
 	values := make([]float64, len(x.values))
 	for i := range x.values {
@@ -110,30 +112,34 @@ func (x *leoImport) row(l *layout, op mark.Op) error {
 		}
 		values[i] = v
 	}
-	if math.IsNaN(values[0] + values[len(values)-1]) {
-		x.holes++
-	}
 	for _, s := range x.sums {
 		if err := s.add(x.t, x.lastNs); err != nil {
 			return err
 		}
 	}
-	x.b.b.TimesNs = append(x.b.b.TimesNs, x.lastNs-x.firstNs)
-	x.b.add(values)
+	x.sample(x.lastNs, values)
 	if x.b.b.Len() == blockRows {
 		return x.b.flush(-1)
 	}
 	return nil
 }
 
-// open begins the run at the first row.
-func (x *leoImport) open(firstNs int64) error {
-	x.firstNs = firstNs
+// sample adds a sample at a time.
+func (x *leoImport) sample(ns int64, values []float64) {
+	if math.IsNaN(values[0] + values[len(values)-1]) {
+		x.holes++
+	}
+	x.b.b.TimesNs = append(x.b.b.TimesNs, ns)
+	x.b.add(values)
+}
+
+// open begins the run at the begin of the first test.
+func (x *leoImport) open() error {
 	if err := x.startAt(0, false); err != nil {
 		return err
 	}
 	s, err := x.w.Stream(x.info(meters.Info{
-		Model: "RuiDeng TC66C", Columns: x.columns, Sample: meters.UnknownKind, Clock: meters.Shared, FirstHostNs: firstNs}))
+		Model: "RuiDeng TC66C", Columns: x.columns, Sample: meters.UnknownKind, Clock: meters.Shared}))
 	x.b = newBlock(s, len(x.values), true)
 	return err
 }
@@ -167,7 +173,7 @@ func (x *leoImport) finish() error {
 		{Code: "count-stated", Count: x.Count, Text: fmt.Sprintf("%d operations a test, as stated", x.Count)},
 	}
 	if x.holes > 0 {
-		notes = append(notes, run.Note{Code: "missing-values", Count: x.holes, Warn: true, Text: have(x.holes, "sample") + " no possible value; taken as not measured"})
+		notes = append(notes, run.Note{Code: "missing-values", Count: x.holes, Text: have(x.holes, "sample") + " no possible value, the begins of tests counted; taken as not measured"})
 	}
 	for _, n := range notes {
 		if err := x.note(n); err != nil {
@@ -178,6 +184,6 @@ func (x *leoImport) finish() error {
 		return err
 	}
 	x.summary.Samples = x.b.n
-	x.summary.Seconds = float64(x.lastNs-x.firstNs) / 1e9
-	return x.job.end(x.firstNs, x.lastNs)
+	x.summary.Seconds = float64(x.lastNs) / 1e9
+	return x.job.end(0, x.lastNs)
 }

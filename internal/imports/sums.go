@@ -27,7 +27,6 @@ type sumCheck struct {
 	low, high float64 // bounds of the integral over them
 	intervals int
 	pieces    int     // runs of intervals
-	step      float64 // smallest step of the column that was seen; 0 for none
 	digit     float64 // one unit of the last decimal of the column
 	gains     []float64
 	resets    int
@@ -91,9 +90,6 @@ func (s *sumCheck) interval(seconds, value, gained float64) {
 	s.gained += gained
 	s.low += seconds * min(s.value, value)
 	s.high += seconds * max(s.value, value)
-	if gained > 0 && (s.step == 0 || gained < s.step) {
-		s.step = gained
-	}
 	if len(s.gains) < maxGains {
 		s.gains = append(s.gains, gained)
 	}
@@ -106,19 +102,35 @@ const (
 	coarseSteps = 100
 )
 
-// stepped reports whether the column moves in multiples of one step, as a
-// counter of whole mWh does, and not with every sample.
-func (s *sumCheck) stepped() bool {
-	differ := false
+// step is what the column moves in multiples of: 3.6 J for a counter of whole
+// mWh, one unit of its last decimal at least. Where all gains are equal, as for
+// constant power, they say nothing.
+func (s *sumCheck) step() float64 {
+	noise := 1.5 * s.digit // a gain is the difference of two rounded numbers
+	step, differ := 0.0, false
 	for _, g := range s.gains {
-		n := g / s.step
-		if math.Abs(n-math.Round(n)) > 0.02 {
-			return false
+		differ = differ || math.Abs(g-s.gains[0]) > noise
+		for a, b := step, g; ; {
+			if b <= noise {
+				step = a
+				break
+			}
+			rest := math.Mod(a, b)
+			if b-rest <= noise {
+				rest = 0
+			}
+			a, b = b, rest
 		}
-		differ = differ || math.Round(n) != 1
 	}
-	return differ && s.step > 0
+	if !differ {
+		return s.digit
+	}
+	return max(step, s.digit)
 }
+
+// pointShare is how far, in parts of it, a sum that a meter runs all the time
+// may lie from samples that were read now and then.
+const pointShare = 0.01
 
 // note says how the column compares with the samples; false where there is
 // nothing to say.
@@ -130,16 +142,17 @@ func (s *sumCheck) note() (run.Note, bool) {
 	n := run.Note{Code: s.column.quantity + "-column", Count: 1}
 	// A piece may begin and end anywhere within a step; six digits are what the
 	// tools keep of a long sum.
-	tolerance := 2*float64(s.pieces)*max(s.step, s.digit) + 1e-5*math.Abs(s.total)
+	step := s.step()
+	tolerance := 2*float64(s.pieces)*step + pointShare*math.Abs(s.gained) + 1e-5*math.Abs(s.total)
 	switch {
 	case s.gained < s.low-tolerance || s.gained > s.high+tolerance:
 		n.Warn = true
 		n.Text = fmt.Sprintf("the column %q grows by %.6g %s, but the samples give %.6g to %.6g %s; results come from the samples alone",
 			s.column.name, s.gained, unit, s.low, s.high, unit)
-	case s.stepped() && s.gained < coarseSteps*s.step:
-		n.Code, n.Warn = "coarse-"+s.column.quantity, true
-		n.Text = fmt.Sprintf("the column %q moves in steps of %.4g %s, %.1f %% of the %.6g %s that it grows by; the samples give %.6g to %.6g %s, and results come from them alone",
-			s.column.name, s.step, unit, 100*s.step/s.gained, s.gained, unit, s.low, s.high, unit)
+	case s.gained < coarseSteps*step:
+		n.Code, n.Warn = "coarse-"+s.column.quantity, s.column.quantity == energyOf
+		n.Text = fmt.Sprintf("the column %q moves in steps of %.4g %s and grows by %.6g %s, so it says little; the samples give %.6g to %.6g %s, and results come from them alone",
+			s.column.name, step, unit, s.gained, unit, s.low, s.high, unit)
 	default:
 		n.Text = fmt.Sprintf("the column %q grows by %.6g %s; the samples give %.6g to %.6g %s, which agrees within its resolution", s.column.name, s.gained, unit, s.low, s.high, unit)
 	}
