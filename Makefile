@@ -28,6 +28,7 @@ coverage: ## do the intervals hold the truth? 300 seeded campaigns a scenario
 
 bench: ## speed and memory, as ratios within one run on one core; make bench SAMPLES=10000000 is shorter
 	$(GO) test ./meters/fnirsi ./internal/imports -run '^$$' -bench 'DecodeReport|ImportCSV' -cpu 1
+	$(GO) test ./internal/imports -run '^$$' -bench ImportPPK2 -cpu 1 -args -ppk2-bytes=$${PPK2_BYTES:-200000000}
 	$(GO) test ./bench/speed -run '^$$' -bench . -benchtime 1x -cpu 1 -timeout 30m -args -samples=$${SAMPLES:-100000000}
 
 fuzz: ## each fuzz target for a while: make fuzz FUZZTIME=30s

@@ -361,17 +361,21 @@ func (l layout) importTable(j *job) error {
 		return err
 	}
 	j.tellColumns(t, p, line)
-	if err := j.startAt(line.firstNs, l.local && line.dates); err != nil {
+	startNs := line.firstNs
+	if l.atEnd {
+		startNs -= line.periodNs()
+	}
+	if err := j.startAt(startNs, l.local && line.dates); err != nil {
 		return err
 	}
 	s, err := j.w.Stream(j.info(meters.Info{
 		Model: l.model, Columns: p.columns(), RateHz: line.rateHz, Sample: l.sample,
-		Clock: meters.Shared, FirstHostNs: line.firstNs - j.baseNs,
+		Clock: meters.Shared, FirstHostNs: startNs - j.baseNs,
 	}))
 	if err != nil {
 		return err
 	}
-	c := &tableCopy{job: j, p: p, line: line, b: newBlock(s, len(p.columns()), line.rateHz == 0)}
+	c := &tableCopy{job: j, p: p, line: line, startNs: startNs, endNs: startNs, b: newBlock(s, len(p.columns()), line.rateHz == 0)}
 	if err := c.copy(t.point); err != nil {
 		return err
 	}
@@ -383,7 +387,17 @@ func (l layout) importTable(j *job) error {
 	if err := c.conclude(); err != nil {
 		return err
 	}
-	return j.end(line.firstNs, line.lastNs)
+	return j.end(startNs, line.lastNs)
+}
+
+// periodNs is the sample period, the typical one where samples carry their own
+// times; 0 for a single sample.
+func (l *timeLine) periodNs() int64 {
+	if l.rateHz > 0 {
+		return int64(math.Round(1e9 / l.rateHz))
+	}
+	l.gaps.settle()
+	return l.gaps.typicalNs
 }
 
 // timeLine finds the times of the samples, from the file or from the rate that
@@ -430,6 +444,9 @@ type tableCopy struct {
 	p    csvPlan
 	line timeLine
 	b    *block
+
+	startNs int64 // of the first sample
+	endNs   int64 // of the row before, where times are those of the end
 
 	values []float64
 	holes  int64 // samples without a value for the power
@@ -517,7 +534,11 @@ func (c *tableCopy) row(t *table) error {
 		c.holes++
 	}
 	if c.line.rateHz == 0 {
-		c.b.b.TimesNs = append(c.b.b.TimesNs, ns-c.line.firstNs)
+		at := ns
+		if c.p.layout.atEnd {
+			at, c.endNs = c.endNs, ns
+		}
+		c.b.b.TimesNs = append(c.b.b.TimesNs, at-c.startNs)
 	}
 	if !beyond {
 		for _, s := range c.p.sums {

@@ -26,6 +26,9 @@ type layout struct {
 	// are right where products of means are not: power counts, not volts and
 	// amps.
 	meanPower bool
+	// atEnd says that the time of a row is the end of what it covers, which
+	// begins with the row before.
+	atEnd bool
 	// maxVolts and maxAmps are what the tool's meters can measure; 0 for no
 	// bound.
 	maxVolts, maxAmps float64
@@ -134,11 +137,11 @@ func (l *layout) beyond(quantity string, v float64) bool {
 //
 //	#time,current,voltage,power,charge,energy
 //
-// in SI units. Each row is a mean over the time since the row before; charge
-// and energy run, with six digits. After lost samples rows hold NaN.
+// in SI units. Each row is a mean over the time since the row before, as the
+// running charge and energy (of six digits) show. After lost samples rows hold NaN.
 // Source: jetperch/pyjoulescope_ui, and files in silmae/hsi-smart.
 var joulescope = tableFormat("joulescope", "statistics of a Joulescope's user interface (#time,current,voltage,power,...)", layout{
-	model: "Joulescope", sample: meters.Mean, meanPower: true,
+	model: "Joulescope", sample: meters.Mean, meanPower: true, atEnd: true,
 	names: map[string]string{"time": "time s", "current": "amps A", "voltage": "volts V", "power": "watts W", "charge": "charge C", "energy": "energy J"},
 }, "time", "current", "voltage", "power", "charge", "energy")
 

@@ -162,6 +162,20 @@ func TestSums(t *testing.T) {
 	}
 }
 
+// A row of a Joulescope stands for the time before it, so samples begin one row
+// earlier.
+func TestRowsAtTheirEnd(t *testing.T) {
+	const header = "#time,current,voltage,power,charge,energy\n"
+	got, err := importText(t, Options{}, "f", header+"10,1,5,5,0,0\n10.5,1,5,6,.50001,3.00001\n11,1,5,7,1,6.50002\n")
+	if err != nil || got.info.FirstHostNs != 9_500_000_000 || got.info.RateHz != 2 || codes(got.notes) != "charge-column energy-column" {
+		t.Errorf("%+v, notes %s, %v", got.info, codes(got.notes), err)
+	}
+	got, err = importText(t, Options{}, "f", header+"10,1,5,5,0,0\n10.5,1,5,6,.5,3\n11,1,5,7,1,6.5\n13,1,5,7,3,20.5\n")
+	if err != nil || got.info.FirstHostNs != 9_500_000_000 || fmt.Sprint(got.timesNs) != "[0 500000000 1000000000 1500000000]" {
+		t.Errorf("%+v, times %v, %v", got.info, got.timesNs, err)
+	}
+}
+
 // TestGaps: silences between samples are told with their share.
 func TestGaps(t *testing.T) {
 	text := "time_s,watts\n"
