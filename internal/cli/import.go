@@ -29,7 +29,8 @@ A recording of current alone (PPK2, Otii) needs the voltage of the supply, as in
 a VCD or CSV file of a logic analyser. Its clock is tied to the samples' by edges
 that a pin of theirs saw too (pin=d0; sync=NAME where that is another channel), or
 by the sample time at which it begins (offset=12.5ms). pin=d0 without a file takes
-the pin of the samples alone. Further: active=low, alg=NAME, op=NAME, n=COUNT.
+the pin of the samples alone. Further: active=low, alg=NAME, op=NAME, n=COUNT, or
+names=LOG, the console of pqc-embedded-evaluation, which names pulses in order.
 
 --accuracy states the limits of the meter: exact, unknown, or like
 v=0.5%%+20uV,a=0.5%%+20uA (w= for power). Without it no total interval is stated.`

@@ -96,15 +96,16 @@ func (s *sumCheck) interval(seconds, value, gained float64) {
 }
 
 const (
-	// maxGains is how many gains tell whether a column moves in steps.
-	maxGains = 256
+	// minGains and maxGains are how many gains tell whether a column moves in
+	// steps: few have a common divisor by chance.
+	minGains, maxGains = 8, 256
 	// coarseSteps is how few steps make a running column poor evidence.
 	coarseSteps = 100
 )
 
 // step is what the column moves in multiples of: 3.6 J for a counter of whole
 // mWh, one unit of its last decimal at least. Where all gains are equal, as for
-// constant power, they say nothing.
+// constant power, or there are few, they say nothing.
 func (s *sumCheck) step() float64 {
 	noise := 1.5 * s.digit // a gain is the difference of two rounded numbers
 	step, differ := 0.0, false
@@ -122,7 +123,7 @@ func (s *sumCheck) step() float64 {
 			a, b = b, rest
 		}
 	}
-	if !differ {
+	if !differ || len(s.gains) < minGains {
 		return s.digit
 	}
 	return max(step, s.digit)

@@ -147,7 +147,7 @@ func TestSums(t *testing.T) {
 		{"set back", "0.00 10.00 21.03 0.00 11.00", "energy-column"},
 		{"a value missing", "0.00 10.00 NaN 31.00 42.01", "energy-column"},
 		{"whole joules", "0 10 21 31 42", "coarse-energy!"},
-		{"whole mWh", "0 10.8 21.6 28.8 39.6", "coarse-energy!"},
+		{"whole mWh", "0.00 10.80 21.60 28.80 39.60 50.40 61.20 72.00 82.80 93.60", "coarse-energy!"},
 		{"nothing", "NaN NaN NaN NaN", ""},
 		{"no number", "x 1", "error"},
 	} {
