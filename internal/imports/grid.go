@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -35,17 +36,28 @@ type grid struct {
 	job *job
 	s   *run.Stream
 
-	periodNs    float64
-	volts, amps []float64
-	pins        []pinColumn
-	levels      pinLevels // of the samples from levelsFrom on
-	levelsFrom  int
+	periodNs float64
+	volts    []float64 // of any block
+	*gridBlock
+	// Blocks are written while the next ones are read: full ones go out to a
+	// goroutine, which gives them back free.
+	out, free chan *gridBlock
+
+	levels     pinLevels // of the samples from levelsFrom on
+	levelsFrom int
 
 	written int64 // samples in earlier blocks
 	holes   int64 // samples without a value
 	erased  int64 // of these, impossible ones
 	missing int64 // samples that are not there
 	gaps    int64 // places where samples are missing
+}
+
+// gridBlock is a block of samples: one that is filled, or is written.
+type gridBlock struct {
+	amps []float64
+	pins []pinColumn
+	err  error // of writing it
 }
 
 // pinColumn is the block of values of one pin.
@@ -57,16 +69,13 @@ type pinColumn struct {
 }
 
 // newGrid opens the stream of a recording of current; pins lists the digital
-// inputs that it holds.
+// inputs that it holds. The caller closes it.
 func (j *job) newGrid(i meters.Info, volts float64, pins []int) (*grid, error) {
-	g := &grid{job: j, periodNs: 1e9 / i.RateHz, volts: make([]float64, blockRows), amps: make([]float64, 0, blockRows)}
-	for k := range g.volts {
-		g.volts[k] = volts
-	}
+	g := &grid{job: j, periodNs: 1e9 / i.RateHz, volts: slices.Repeat([]float64{volts}, blockRows),
+		gridBlock: newGridBlock(pins), out: make(chan *gridBlock, 1), free: make(chan *gridBlock, 2)}
 	i.Columns = []string{meters.Volts, meters.Amps}
 	for _, pin := range pins {
 		i.Columns = append(i.Columns, "d"+strconv.Itoa(pin))
-		g.pins = append(g.pins, pinColumn{pin: pin, values: make([]float64, blockRows)})
 	}
 	if o := j.Edges; o != nil && slices.Contains(i.Columns, o.Pin) {
 		j.watched = &levelsOf{name: o.Pin, last: -1}
@@ -75,8 +84,48 @@ func (j *job) newGrid(i meters.Info, volts float64, pins []int) (*grid, error) {
 	// The application keeps currents as float32.
 	i.Wide = false
 	var err error
-	g.s, err = j.w.Stream(i)
-	return g, err
+	if g.s, err = j.w.Stream(i); err != nil {
+		return nil, err
+	}
+	g.free <- newGridBlock(pins)
+	go g.write(g.out)
+	return g, nil
+}
+
+func newGridBlock(pins []int) *gridBlock {
+	b := &gridBlock{amps: make([]float64, 0, blockRows)}
+	for _, pin := range pins {
+		b.pins = append(b.pins, pinColumn{pin: pin, values: make([]float64, blockRows)})
+	}
+	return b
+}
+
+// write writes the blocks that are full.
+func (g *grid) write(full <-chan *gridBlock) {
+	defer close(g.free)
+	for b := range full {
+		n := len(b.amps)
+		block := meters.Block{ArrivalNs: -1, Values: [][]float64{g.volts[:n], b.amps}}
+		for _, c := range b.pins {
+			block.Values = append(block.Values, c.values[:n])
+		}
+		b.err = g.s.Write(block)
+		g.free <- b
+	}
+}
+
+// close waits until all blocks that were full are written. A second call does
+// nothing.
+func (g *grid) close() (err error) {
+	if g.out == nil {
+		return nil
+	}
+	close(g.out)
+	g.out = nil
+	for b := range g.free {
+		err = cmp.Or(err, b.err)
+	}
+	return err
 }
 
 // add appends one sample; amps is NaN where there is no value.
@@ -165,21 +214,16 @@ func (g *grid) flush() error {
 		return fmt.Errorf("%s: %w", g.job.Samples, err)
 	}
 	g.settle()
-	b := meters.Block{ArrivalNs: -1, Values: [][]float64{g.volts[:n], g.amps}}
-	for _, c := range g.pins {
-		b.Values = append(b.Values, c.values[:n])
-	}
-	if err := g.s.Write(b); err != nil {
-		return err
-	}
 	g.written += int64(n)
+	g.out <- g.gridBlock
+	g.gridBlock = <-g.free
 	g.amps, g.levelsFrom = g.amps[:0], 0
-	return nil
+	return g.err
 }
 
 // conclude writes the rest, and notes on what was found.
 func (g *grid) conclude(volts float64) error {
-	if err := g.flush(); err != nil {
+	if err := cmp.Or(g.flush(), g.close()); err != nil {
 		return err
 	}
 	if g.holes == g.written {

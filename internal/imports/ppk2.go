@@ -2,6 +2,7 @@ package imports
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -159,7 +160,11 @@ func (j *job) importPPK2() error {
 	if err := x.findPeriod(); err != nil {
 		return err
 	}
-	return x.read()
+	err = x.read()
+	if x.g != nil {
+		err = cmp.Or(err, x.g.close())
+	}
+	return err
 }
 
 // periodRows is how many rows at the start show the sample period.

@@ -171,6 +171,7 @@ func (j *job) importSession() error {
 	if err != nil {
 		return err
 	}
+	defer g.close()
 	torn, blurred, err := j.copySession(z, g)
 	if err != nil {
 		return err
