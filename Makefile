@@ -5,8 +5,11 @@ GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Pure Go everywhere: no C compiler is needed.
 export CGO_ENABLED ?= 0
+# But for meters over libusb, which is built in where it can be; LIBUSB= leaves
+# it out.
+LIBUSB ?= $(shell pkg-config --exists libusb-1.0 2>/dev/null && command -v $${CC:-cc} >/dev/null && echo yes)
 
-.PHONY: demo test build lint coverage bench fuzz clean
+.PHONY: demo test test-usb build lint coverage bench fuzz clean
 
 demo: ## a complete campaign on the virtual bench
 	$(GO) run ./cmd/joulemark demo
@@ -14,21 +17,39 @@ demo: ## a complete campaign on the virtual bench
 test: ## all tests
 	$(GO) vet ./...
 	$(GO) test ./...
+ifeq ($(LIBUSB),yes)
+	CGO_ENABLED=1 $(GO) test -tags libusb ./meters/libusb
+endif
+
+test-usb: ## meters on the USB of a kernel in qemu: some minutes, needs qemu-system-x86 and cpio
+	$(GO) test ./bench/usb -count=1 -v -timeout 20m -args -usb
 
 build: ## the program, as bin/joulemark
+ifeq ($(LIBUSB),yes)
+	@echo "with libusb, which pkg-config found; make build LIBUSB= makes a static program without it"
+	CGO_ENABLED=1 $(GO) build -trimpath -tags libusb -o bin/joulemark ./cmd/joulemark
+else
+	@echo "without libusb: pkg-config finds no libusb-1.0, or there is no C compiler; HID meters work on Linux all the same"
 	$(GO) build -trimpath -o bin/joulemark ./cmd/joulemark
+endif
 
 lint: ## gofmt, go vet, staticcheck
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+ifeq ($(LIBUSB),yes)
+	CGO_ENABLED=1 $(GO) vet -tags libusb ./meters/libusb ./internal/cli
+	CGO_ENABLED=1 $(GO) run $(STATICCHECK) -tags libusb ./meters/libusb
+endif
 
 coverage: ## do the intervals hold the truth? 300 seeded campaigns a scenario
 	$(GO) test ./bench/coverage -count=1 -timeout 40m -run 'TestCoverage|TestForeign' -v -args -campaigns=$${CAMPAIGNS:-300}
 
-bench: ## speed and memory, as ratios within one run on one core; make bench SAMPLES=10000000 is shorter
+bench: ## speed and memory, as ratios within one run on one core; make bench SAMPLES=10000000 SECONDS_LIVE=5 is shorter
 	$(GO) test ./meters/fnirsi ./internal/imports -run '^$$' -bench 'DecodeReport|ImportCSV' -cpu 1
-	$(GO) test ./internal/imports -run '^$$' -bench ImportPPK2 -cpu 1 -args -ppk2-bytes=$${PPK2_BYTES:-200000000}
+	$(GO) test ./internal/imports -run '^$$' -bench ImportPPK2 -cpu 1,2 -args -ppk2-bytes=$${PPK2_BYTES:-200000000}
+	$(GO) test ./meters/ppk2 ./bench/ppk2 ./meters/execmeter -run '^$$' -bench . -cpu 1
+	$(GO) test ./bench/ppk2 ./meters/execmeter -count=1 -v -run 'RealTime|Fast' -args -seconds=$${SECONDS_LIVE:-60}
 	$(GO) test ./bench/speed -run '^$$' -bench . -benchtime 1x -cpu 1 -timeout 30m -args -samples=$${SAMPLES:-100000000}
 
 fuzz: ## each fuzz target for a while: make fuzz FUZZTIME=30s

@@ -36,16 +36,16 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 	if o.Baseline == "" {
 		o.Baseline = Local
 	}
-	accuracy := t.Meter.Accuracy
+	acc := accuracy{t.Meter.Accuracy, t.Meter.Calibration}
 	if o.Accuracy != nil {
-		accuracy = *o.Accuracy
+		acc = accuracy{Accuracy: *o.Accuracy}
 	}
 	res := Results{
 		Schema: ResultsSchema, Run: filepath.Base(t.Run.Dir), Simulated: t.Run.Header.Simulated, Baseline: o.Baseline, OverheadSubtracted: o.SubtractOverhead,
 		Meter: Meter{
 			Name: t.Meter.Stream, Driver: t.Meter.Driver, Model: t.Meter.Model, Serial: t.Meter.Serial,
 			SamplesHz: Num(t.RateHz), EffectiveRateHz: Num(t.Character.EffectiveHz), ResponseSeconds: Num(math.NaN()),
-			Character: characterOf(t.Character), Accuracy: accuracy.String(),
+			Character: characterOf(t.Character), Accuracy: acc.String(),
 		},
 		Target: Target{
 			Name: t.Target.Name, ISA: t.Target.ISA, Bits: t.Target.Bits, CC: t.Target.CC, CFlags: t.Target.CFlags,
@@ -61,6 +61,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 	for _, w := range t.Warnings {
 		res.warn(w.Text, w.Voids)
 	}
+	res.useKnown(t)
 	m := newMeasurer(t, o.Baseline)
 	fit := m.fit()
 	var source resistance
@@ -70,7 +71,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 	for i := range t.Windows {
 		w := &t.Windows[i]
 		out := Window{W: w.W, Alg: w.Alg, Op: w.Op, N: w.N, IdleMode: w.Idle, T0: Num(w.StartSeconds), T1: Num(w.EndSeconds),
-			Gross: Num(math.NaN()), Net: Num(math.NaN()), Idle: Num(math.NaN()), Coverage: Num(math.NaN()), Excluded: w.Excluded, ByHand: w.ByHand}
+			Gross: Num(math.NaN()), Net: Num(math.NaN()), Idle: Num(math.NaN()), Coverage: Num(math.NaN()), Excluded: w.Excluded, ByHand: w.ByHand, DutyCycle: w.PeriodUs > 0}
 		if w.Excluded == "" {
 			p, err := m.measure(i)
 			out.Coverage = Num(p.coverage)
@@ -116,7 +117,7 @@ func Analyze(t *align.Timeline, o Options) (Results, error) {
 		res.warn(text, false)
 	}
 	for _, g := range sorted {
-		op := g.result(t, o, accuracy, over[g], ohms, res.Duty)
+		op := g.result(t, o, acc, over[g], ohms, res.Duty)
 		if op.Voided {
 			res.Voids = append(res.Voids, fmt.Sprintf("%s %s: see its warnings", op.Alg, op.Op))
 		}
@@ -246,7 +247,7 @@ func sum(v []float64) float64 {
 	return s
 }
 
-func (g *group) result(t *align.Timeline, o Options, acc meters.Accuracy, over *overhead, ohms float64, duty *DutyCycle) Operation {
+func (g *group) result(t *align.Timeline, o Options, acc accuracy, over *overhead, ohms float64, duty *DutyCycle) Operation {
 	b := o.Baseline
 	net := g.each(func(p pulse) float64 { return p.net })
 	gross := g.each(func(p pulse) float64 { return p.gross })
@@ -285,7 +286,7 @@ func (g *group) result(t *align.Timeline, o Options, acc meters.Accuracy, over *
 	skewed, carries := g.skewed(main.pooled)
 	perNet, perGross := g.repeats(net, g.n, energies, over).value, g.repeats(gross, g.n, energies, over).value
 	netLimits, grossLimits := g.limits(acc, perNet, true), g.limits(acc, perGross, false)
-	if l, ok := duty.limit(perNet); ok {
+	if l, ok := duty.limit(perNet, t.Meter.Characterisation); ok {
 		netLimits, grossLimits = append(netLimits, l), append(grossLimits, l)
 	}
 	op.Gross = quantity(gross, g.n, uShared, values(grossLimits, acc), skewed)
@@ -318,11 +319,11 @@ func (g *group) result(t *align.Timeline, o Options, acc meters.Accuracy, over *
 		}
 	}
 	op.Budget = append(op.Budget, shared...)
-	if acc.Known(acc.Watts != nil) {
+	if acc.known() {
 		op.limits = append([]limit{}, limits...)
 	}
 	for _, l := range limits {
-		op.Budget = append(op.Budget, Term{Name: l.name, U: Num(l.half / math.Sqrt(3)), Type: "B", Shared: true, Source: l.source})
+		op.Budget = append(op.Budget, Term{Name: l.name, U: Num(l.u()), Type: "B", Shared: true, Source: l.source})
 	}
 	if carries != nil {
 		op.warn(true, "%v", carries)
@@ -441,108 +442,6 @@ func (g *group) sharedBrackets() float64 {
 	return math.Sqrt(covariance * variance / brackets)
 }
 
-// limit is a rectangular limit of the meter, as half width of the result.
-type limit struct {
-	name   string
-	half   float64
-	source string
-}
-
-// amounts are what the meter's limits act on.
-type amounts struct {
-	joules  float64
-	coulomb float64 // integral of current, for an offset of the volts
-	webers  float64 // integral of voltage, for an offset of the amps
-	seconds float64 // for an offset of the watts
-}
-
-// limits propagates the meter's limits to an energy per operation, J.
-func (g *group) limits(acc meters.Accuracy, joules float64, isNet bool) []limit {
-	per := func(f func(p pulse) float64) float64 { return math.Abs(sum(g.each(f))) / sum(g.n) }
-	a := amounts{joules: math.Abs(joules)}
-	if isNet {
-		a.coulomb = per(func(p pulse) float64 { return p.netCoulomb })
-		a.webers = per(func(p pulse) float64 { return p.netWebers })
-		// A constant offset of power cancels.
-	} else {
-		a.coulomb = per(func(p pulse) float64 { return p.coulomb })
-		a.webers = per(func(p pulse) float64 { return p.webers })
-		a.seconds = per(func(p pulse) float64 { return p.seconds })
-	}
-	return propagate(acc, a)
-}
-
-// propagate turns the meter's limits into half widths of an energy, linearly:
-// d(VI) = VI (gv + ga) + I ov + V oa.
-func propagate(acc meters.Accuracy, a amounts) []limit {
-	if acc.Exact {
-		return nil
-	}
-	source := acc.Source
-	if source == "" {
-		source = "stated accuracy " + acc.String()
-	}
-	var out []limit
-	add := func(name string, half float64) {
-		if half > 0 && !math.IsNaN(half) {
-			out = append(out, limit{name, half, source})
-		}
-	}
-	if acc.Watts != nil {
-		add("meter gain", acc.Watts.Gain*a.joules)
-		add("meter offset", acc.Watts.Offset*a.seconds)
-	}
-	if acc.Volts != nil {
-		add("meter gain, volts", acc.Volts.Gain*a.joules)
-		add("meter offset, volts", acc.Volts.Offset*a.coulomb)
-	}
-	if acc.Amps != nil {
-		add("meter gain, amps", acc.Amps.Gain*a.joules)
-		add("meter offset, amps", acc.Amps.Offset*a.webers)
-	}
-	out = append(out, limit{"time base", timeBase * a.joules, "assumed: host quartz within 100 ppm"})
-	return out
-}
-
-// idleLimits propagates the meter's limits to the idle level, W.
-func (g *group) idleLimits(acc meters.Accuracy, idle []float64) []limit {
-	if acc.Exact {
-		return nil
-	}
-	level := math.Abs(sum(idle)) / float64(len(idle))
-	var out []limit
-	for _, l := range []*meters.Limit{acc.Volts, acc.Amps, acc.Watts} {
-		if l != nil {
-			out = append(out, limit{half: l.Gain * level})
-		}
-	}
-	seconds := sum(g.each(func(p pulse) float64 { return p.seconds }))
-	volts := sum(g.each(func(p pulse) float64 { return p.webers })) / seconds
-	if acc.Amps != nil {
-		out = append(out, limit{half: acc.Amps.Offset * volts})
-	}
-	if acc.Volts != nil && volts > 0 {
-		out = append(out, limit{half: acc.Volts.Offset * level / volts})
-	}
-	if acc.Watts != nil {
-		out = append(out, limit{half: acc.Watts.Offset})
-	}
-	return out
-}
-
-// values returns half widths for newQuantity: nil where the accuracy is not
-// known, so that no total interval is stated.
-func values(limits []limit, acc meters.Accuracy) []float64 {
-	if !acc.Known(acc.Watts != nil) {
-		return nil
-	}
-	v := []float64{}
-	for _, l := range limits {
-		v = append(v, l.half)
-	}
-	return v
-}
-
 func scaled(v []float64, f float64) []float64 {
 	if v == nil {
 		return nil
@@ -617,7 +516,7 @@ func (g *group) overheadWarning(op *Operation, o Options, headline Quantity) {
 	}
 }
 
-func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc meters.Accuracy, headline *Quantity) {
+func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc accuracy, headline *Quantity) {
 	add := op.warn
 	if why, ok := t.Voided[mark.Op{Alg: op.Alg, Op: op.Op}]; ok {
 		add(true, "%s: what is left is not a fair sample of the operation", why)
@@ -662,7 +561,10 @@ func (g *group) warnings(op *Operation, t *align.Timeline, b Baseline, acc meter
 	if n := count(func(p pulse) bool { return p.coverage < 0.999 }); n > 0 {
 		add(false, "samples are missing in %d windows", n)
 	}
-	if !acc.Known(acc.Watts != nil) {
+	for _, name := range g.outside(acc) {
+		add(false, "its %s lie outside the range that calibration %s covers: the limits of the meter's maker count in addition, if they are known", name, acc.calibration.Name)
+	}
+	if !acc.known() {
 		add(false, "the meter's accuracy is not stated: no total interval")
 	}
 	if len(g.keys) == 1 && (op.Op == "sign" || op.Op == "verify" || op.Op == "encaps" || op.Op == "decaps") {

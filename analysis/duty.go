@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/sync/align"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -161,18 +162,22 @@ func (d *dutyTest) result() (out *DutyCycle, problem string) {
 	return out, ""
 }
 
-// limit is the term of the budget that the self-test adds to an energy.
-func (d *DutyCycle) limit(joules float64) (limit, bool) {
+// limit is the term of the budget that the self-test adds to an energy: the
+// run's own, or the one that characterised its meter.
+func (d *DutyCycle) limit(joules float64, known *meters.Characterisation) (limit, bool) {
 	if d == nil || !d.Limit.Stated() {
-		return limit{}, false
+		if known == nil || known.Duty == nil {
+			return limit{}, false
+		}
+		return limit{name: dutyTerm, half: known.Duty.Limit * math.Abs(joules), own: true,
+			source: fmt.Sprintf("self-test of meter %s of %s, %d windows (p = %.2g)", known.Name, known.Date, known.Duty.Windows, known.Duty.P)}, true
 	}
 	source := fmt.Sprintf("self-test of %d windows: nothing is left over (p = %.2g); what its scatter could hide", d.Windows, float64(d.P))
 	if d.Significant {
 		source = fmt.Sprintf("self-test of %d windows: power is not proportional to the duty, or depends on the period (p = %.1g)", d.Windows, float64(d.P))
 	}
-	return limit{name: dutyTerm, half: float64(d.Limit) * math.Abs(joules), source: source}, true
+	return limit{name: dutyTerm, half: float64(d.Limit) * math.Abs(joules), own: true, source: source}, true
 }
 
-// dutyTerm names the term. It depends on how an operation's power varies, so
-// that it does not cancel between two operations.
+// dutyTerm names the term.
 const dutyTerm = "duty cycle"

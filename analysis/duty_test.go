@@ -104,7 +104,7 @@ func TestDutyCycleSaysWhyNot(t *testing.T) {
 		if !strings.Contains(problem, c.says) || out.Limit.Stated() {
 			t.Errorf("got %q, %+v, want %q and no limit", problem, out, c.says)
 		}
-		if _, ok := out.limit(1); ok {
+		if _, ok := out.limit(1, nil); ok {
 			t.Error("a term without a limit")
 		}
 	}
@@ -112,7 +112,7 @@ func TestDutyCycleSaysWhyNot(t *testing.T) {
 
 // The duty-cycle term stays in a ratio on one meter.
 func TestRatioKeepsDutyCycle(t *testing.T) {
-	own := func(v float64) []limit { return []limit{{dutyTerm, 0.01 * v, ""}} }
+	own := func(v float64) []limit { return []limit{{name: dutyTerm, half: 0.01 * v, own: true}} }
 	a, b := operation("sign", 6, 0.001, 10, own(6)), operation("sign", 2, 0.001, 10, own(2))
 	q, err := Ratio(a, b, true)
 	if err != nil {

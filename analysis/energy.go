@@ -42,6 +42,10 @@ const (
 	// onsetResponses is the least of them: so much earlier than its centroid the
 	// response to a statement begins.
 	onsetResponses = 0.65
+	// tailShare is what a cut at the marks loses of a step, in 10-90 % times of
+	// the response, where this is known beforehand: its mean absolute deviation
+	// (sync/align).
+	tailShare = 1.0 / 3
 )
 
 // pulse is the energy of one window.
@@ -80,6 +84,8 @@ type pulse struct {
 type measurer struct {
 	t        *align.Timeline
 	baseline Baseline
+	response float64 // s, 10-90 %
+	cut      float64 // s, doubt of a window that is cut at its marks
 	guard    float64 // s, in which the response to an edge dies away
 	lead     float64 // s, in which the response to a later mark may begin
 	onset    float64 // s, in which the response to a statement begins
@@ -102,9 +108,14 @@ func newMeasurer(t *align.Timeline, b Baseline) *measurer {
 		}
 	}
 	rest := 2*t.Offset.U + 1.5*period
-	m.guard = guardResponses*t.Offset.ResponseSeconds + rest
-	m.lead = leadResponses*t.Offset.ResponseSeconds + rest
-	m.onset = onsetResponses*t.Offset.ResponseSeconds + period/2
+	var known bool
+	m.cut = t.Offset.CutSeconds
+	if m.response, known = responseOf(t); known {
+		m.cut = math.Hypot(m.cut, tailShare*m.response)
+	}
+	m.guard = guardResponses*m.response + rest
+	m.lead = leadResponses*m.response + rest
+	m.onset = onsetResponses*m.response + period/2
 	if b == Global {
 		var all []align.Quiet
 		all = append(all, t.Quiet...)
@@ -128,7 +139,7 @@ func (m *measurer) measure(i int) (pulse, error) {
 		// A length by the target's clock plays no part: [t0, t1) as such.
 		whole := (w.To - w.From) * rate
 		p.gross, p.net, p.idle, p.idleStep = inside.Joules*whole/inside.Seconds, math.NaN(), math.NaN(), math.NaN()
-		p.stepWatts, p.edgeSeconds = m.beside(w, inside.Watts()), m.t.Offset.CutSeconds
+		p.stepWatts, p.edgeSeconds = m.beside(w, inside.Watts()), m.cut
 		return p, nil
 	}
 	before, after := m.brackets(i)
@@ -160,7 +171,7 @@ func (m *measurer) measure(i int) (pulse, error) {
 	p.short = !p.cut && (gPre < m.lead || m.tail(gPost) > shortTail*p.seconds)
 	switch {
 	case p.cut || gPre < m.lead:
-		p.edgeSeconds = m.t.Offset.CutSeconds
+		p.edgeSeconds = m.cut
 	case gPost < m.guard:
 		p.edgeSeconds = m.tail(gPost)
 	}
@@ -207,7 +218,9 @@ func (m *measurer) guards(w *align.Window) (pre, post float64) {
 	if w.Pre == 0 || w.Post == 0 {
 		return 0, 0
 	}
-	return math.Min(m.lead, w.Pre), math.Max(0, math.Min(m.guard, w.Post-m.onset))
+	from, _ := m.t.Smear(w.Segment, w.From)
+	_, to := m.t.Smear(w.Segment, w.To)
+	return math.Min(math.Max(m.lead, w.From-from), w.Pre), math.Max(0, math.Min(math.Max(m.guard, to-w.To), w.Post-m.onset))
 }
 
 // besideSeconds and besidePeriods say how far beside a window, at least, the
@@ -241,7 +254,7 @@ func (m *measurer) beside(w *align.Window, watts float64) float64 {
 // after its centroid, in seconds of the step: tau exp(-(after+tau)/tau), where
 // the 10-90 % time is tau ln 9.
 func (m *measurer) tail(after float64) float64 {
-	tau := m.t.Offset.ResponseSeconds / math.Log(9)
+	tau := m.response / math.Log(9)
 	if !(tau > 0) {
 		return 0
 	}
@@ -307,8 +320,10 @@ func (m *measurer) clip(w *align.Window, from, to float64) []align.Quiet {
 		if w.Idle != "" && s.Mode != "" && s.Mode != w.Idle {
 			continue
 		}
-		s.From = math.Max(s.From+m.guard, from)
-		s.To = math.Min(s.To-m.lead, to)
+		_, begin := m.t.Smear(s.Segment, s.From)
+		end, _ := m.t.Smear(s.Segment, s.To)
+		s.From = math.Max(math.Max(s.From+m.guard, begin), from)
+		s.To = math.Min(math.Min(s.To-m.lead, end), to)
 		if s.To > s.From {
 			out = append(out, s)
 		}

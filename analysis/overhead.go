@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/joulemark/joulemark/meters"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -186,7 +185,7 @@ func list(cs []contrast) string {
 }
 
 // quantity states the overhead with the limits of the meter.
-func (o *overhead) quantity(acc meters.Accuracy) Quantity {
+func (o *overhead) quantity(acc accuracy) Quantity {
 	k := float64(len(o.contrasts))
 	var coulomb, webers float64
 	for _, c := range o.contrasts {

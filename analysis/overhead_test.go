@@ -91,7 +91,7 @@ func TestOverheads(t *testing.T) {
 	if len(notes) > 0 || of[verify] == nil || of[verify] != of[slow] || len(of[sign].contrasts) != 1 {
 		t.Fatalf("not one overhead of the even operations for all: %v, %v", of, notes)
 	}
-	q := of[slow].quantity(meters.Accuracy{Exact: true})
+	q := of[slow].quantity(accuracy{Accuracy: meters.Accuracy{Exact: true}})
 	if !(q.Lo95 <= 0.5 && 0.5 <= q.Hi95) || q.Hi95-q.Lo95 > 0.1 {
 		t.Errorf("overhead %+v, not 0.5", q)
 	}
@@ -129,7 +129,7 @@ func TestOverheadSubtractedCoverage(t *testing.T) {
 				held[what]++
 			}
 		}
-		count("overhead", of[a].quantity(meters.Accuracy{Exact: true}), 0.5)
+		count("overhead", of[a].quantity(accuracy{Accuracy: meters.Accuracy{Exact: true}}), 0.5)
 		for what, g := range map[string]*group{"one of two that show it": a, "one that does not": one} {
 			y := g.energies(Local)
 			p, others := of[g].subtracted(g, y, g.n, y)

@@ -115,7 +115,7 @@ func operation(op string, value, u, dof float64, limits []limit) Operation {
 }
 
 func TestRatio(t *testing.T) {
-	gain := func(v float64) []limit { return []limit{{"meter gain, volts", 0.005 * v, ""}} }
+	gain := func(v float64) []limit { return []limit{{name: "meter gain, volts", half: 0.005 * v}} }
 	a, b := operation("sign", 6, 0.06, 10, gain(6)), operation("sign", 2, 0.02, 10, gain(2))
 	q, err := Ratio(a, b, true)
 	if err != nil {

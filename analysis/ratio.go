@@ -94,10 +94,10 @@ func ratioLimits(a, b Operation, oneMeter bool) ([]float64, bool) {
 	out := []float64{}
 	if !oneMeter {
 		for _, l := range a.limits {
-			out = append(out, l.half/va)
+			out = append(out, scaled(l.rectangles(), 1/va)...)
 		}
 		for _, l := range b.limits {
-			out = append(out, l.half/vb)
+			out = append(out, scaled(l.rectangles(), 1/vb)...)
 		}
 		return out, true
 	}
@@ -106,13 +106,14 @@ func ratioLimits(a, b Operation, oneMeter bool) ([]float64, bool) {
 		for _, k := range b.limits {
 			switch {
 			case k.name != l.name:
-			case k.name == dutyTerm: // depends on how the power of each varies
-				out = append(out, k.half/vb)
+			case k.own:
+				out = append(out, scaled(k.rectangles(), 1/vb)...)
 			default:
 				rel -= k.half / vb
 			}
 		}
-		out = append(out, math.Abs(rel))
+		l.half = math.Abs(rel)
+		out = append(out, l.rectangles()...)
 	}
 	return out, true
 }

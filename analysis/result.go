@@ -60,6 +60,16 @@ type Meter struct {
 	SourceOhms  Num       `json:"source_ohms"`
 	USourceOhms Num       `json:"u_source_ohms"`
 	Character   Character `json:"character"`
+	// Calibration corrected the samples, and Characterisation says what they may
+	// not show; nil where there is none.
+	Calibration      *Known `json:"calibration"`
+	Characterisation *Known `json:"characterisation"`
+}
+
+// Known names what was known of a meter beforehand.
+type Known struct {
+	Name string `json:"name"`
+	Date string `json:"date"`
 }
 
 // Character is what the samples show of the meter (align.Character).
@@ -179,4 +189,6 @@ type Window struct {
 	Coverage Num    `json:"coverage"`
 	Excluded string `json:"excluded"`
 	ByHand   bool   `json:"by_hand,omitempty"` // a person put it there
+	// DutyCycle: it belongs to the self-test of the meter, not to an operation.
+	DutyCycle bool `json:"duty_cycle,omitempty"`
 }

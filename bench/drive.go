@@ -6,16 +6,23 @@ import (
 	"time"
 
 	"github.com/joulemark/joulemark/bench/fnb58"
+	"github.com/joulemark/joulemark/internal/record"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/meters/fnirsi"
 )
 
 // recorder takes down what the host receives.
 type recorder struct {
-	begin  func(meters.Info) error // a segment of the meter's stream
+	begin  func(meters.Info, record.Break) error // a segment of the meter's stream
 	block  func(meters.Block) error
 	notice func(meters.Notice) error
 }
+
+// These make it the sink of a track.
+
+func (r recorder) Begin(i meters.Info, why record.Break) error { return r.begin(i, why) }
+func (r recorder) Block(b meters.Block) error                  { return r.block(b) }
+func (r recorder) Note(n meters.Notice) error                  { return r.notice(n) }
 
 // replugNs is how long a person takes to plug a meter in again, host ns.
 const replugNs = int64(time.Second)
@@ -23,24 +30,20 @@ const replugNs = int64(time.Second)
 // drive is one recording through an emulated FNB58 and its real driver.
 type drive struct {
 	w      *World
-	to     recorder
+	track  *record.Track
 	device *fnb58.Device
 	endNs  int64 // host ns at which the recording ends at the latest
 	cancel context.CancelFunc
 
-	info   meters.Info
-	begun  bool  // the segment is open
-	opened bool  // the meter, since the last block
 	failed error // of the recorder
 	packet int64 // the last one that was recorded; -1: none
 	row    int64 // recorded so far, all segments
-	lastNs int64 // its arrival
 }
 
 // drive plays the meter's packets through the driver, and works out which of
 // them were recorded.
 func (w *World) drive(to recorder) error {
-	d := &drive{w: w, to: to, packet: -1, endNs: nanoseconds(w.end) + int64(time.Second),
+	d := &drive{w: w, track: record.NewTrack(to), packet: -1, endNs: nanoseconds(w.end) + int64(time.Second),
 		device: fnb58.New(w.source(), w.s.Device, stream(w.seed, "device").Uint64())}
 	w.truth.LostPackets = nil
 	for port := d.device.Open(); port != nil; port = d.replug() {
@@ -48,7 +51,7 @@ func (w *World) drive(to recorder) error {
 		if d.failed != nil || err == nil {
 			break
 		}
-		d.tell(meters.Notice{HostNs: d.device.HostNs(), Code: "meter-lost", Count: 1, Warn: true, Text: err.Error()})
+		d.failed = d.track.Lost(d.device.HostNs(), err)
 	}
 	if d.failed == nil && d.packet < 0 {
 		return fmt.Errorf("drive %s: %w", w.truth.Target, meters.ErrNoSamples)
@@ -72,8 +75,18 @@ func (w *World) source() fnb58.Source {
 			p.ArriveNs = -1
 		}
 		volts, amps := w.meter.packet()
+		levels := make([]float64, len(p.Readings))
+		if w.pin != nil {
+			levels = w.pin.packet()
+		}
 		for k := range p.Readings {
-			p.Readings[k] = fnb58.Reading{Volts: volts[k], Amps: amps[k], Celsius: 25}
+			r := fnb58.Reading{Volts: volts[k], Amps: amps[k], Celsius: 25}
+			if w.s.Meter.Pin == DataMinus {
+				r.DNVolts = levels[k]
+			} else {
+				r.DPVolts = levels[k]
+			}
+			p.Readings[k] = r
 		}
 		return p
 	}
@@ -90,11 +103,11 @@ func (d *drive) session(port meters.Port) error {
 	if err != nil {
 		return err
 	}
-	d.info = m.Info()
+	info := m.Info()
 	// What the bench knows better.
 	own := d.w.Meter()
-	d.info.Stream, d.info.Accuracy, d.info.Sample = own.Stream, own.Accuracy, own.Sample
-	d.begun, d.opened = false, true
+	info.Stream, info.Accuracy, info.Sample = own.Stream, own.Accuracy, own.Sample
+	d.track.Open(info)
 	err = m.Stream(ctx, d.emit)
 	if closing := m.Close(); err == nil {
 		err = closing
@@ -116,13 +129,9 @@ func (p *watched) Read(b []byte, untilNs int64) (int, int64, error) {
 	return n, hostNs, err
 }
 
-// tell passes a notice on. A long interruption ends the segment.
 func (d *drive) tell(n meters.Notice) {
-	if n.GapNs > meters.SegmentGapNs {
-		d.begun = false
-	}
 	if d.failed == nil {
-		d.failed = d.to.notice(n)
+		d.failed = d.track.Notice(n)
 	}
 }
 
@@ -131,7 +140,7 @@ func (d *drive) emit(b meters.Block) error {
 		d.follow(b)
 	}
 	if d.failed == nil {
-		d.failed = d.to.block(b)
+		d.failed = d.track.Block(b)
 	}
 	return d.failed
 }
@@ -142,15 +151,6 @@ func (d *drive) follow(b meters.Block) {
 	if packet == int64(len(d.w.arrivals))-1 {
 		d.cancel()
 	}
-	if gapNs := b.ArrivalNs - d.lastNs; d.opened && d.packet >= 0 {
-		d.tell(meters.Notice{HostNs: b.ArrivalNs, Code: meters.Interrupted, Count: 1, Warn: true, GapNs: gapNs,
-			Text: fmt.Sprintf("there are no samples for %.2f s; a new segment begins", float64(gapNs)/1e9)})
-	}
-	d.opened = false
-	if !d.begun && d.failed == nil {
-		d.failed = d.to.begin(d.info)
-		d.begun = true
-	}
 	if d.packet < 0 {
 		first := (packet+1)*fnirsi.ReportSamples - int64(b.Len())
 		truth.FirstSampleSeconds = d.w.meter.ready(first)
@@ -159,7 +159,7 @@ func (d *drive) follow(b meters.Block) {
 			truth.LostPackets = append(truth.LostPackets, d.row)
 		}
 	}
-	d.packet, d.lastNs = packet, b.ArrivalNs
+	d.packet = packet
 	d.row += int64(b.Len())
 }
 

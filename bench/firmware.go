@@ -41,6 +41,7 @@ type firmware struct {
 	beaconSeconds float64 // on the wire, all beacons together
 	beaconsSent   int
 	load          []change // windows and traffic, W above idle
+	pin           []change // 1 from t0 to t1 of each window
 	lines         []sent
 	windows       []TrueWindow
 	err           error
@@ -197,6 +198,7 @@ func (f *firmware) window(w int, j job) {
 	f.pass(seconds)
 	t1 := f.ticks()
 	busy := f.busy(j, start, f.now, watts)
+	f.pin = pulse(f.pin, start, f.now, 0, 1)
 	f.load = pulse(f.load, start, start+wakeSeconds, 0, f.s.Load.Overhead/wakeSeconds)
 	f.heat(watts * busy / seconds)
 	f.windows = append(f.windows, TrueWindow{
@@ -263,6 +265,7 @@ func (f *firmware) die(w int, j job) {
 	start := f.now
 	f.pass(seconds / 2)
 	f.load = pulse(f.load, start, f.now, f.s.Load.RampSeconds, watts)
+	f.pin = pulse(f.pin, start, f.now, 0, 1)
 	f.boot()
 }
 

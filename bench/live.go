@@ -74,6 +74,18 @@ type step struct {
 	whole bool   // it is never cut short
 }
 
+// servable reports why the meter of a scenario cannot be watched while time
+// passes.
+func (s *Scenario) servable() error {
+	switch {
+	case s.Meter.Driver != Direct:
+		return fmt.Errorf("a meter behind a driver (meter.driver = %s) cannot be served", s.Meter.Driver)
+	case s.Meter.Pin != NoPin:
+		return fmt.Errorf("a meter that records a pin (meter.pin = %s) cannot be served", s.Meter.Pin)
+	}
+	return nil
+}
+
 // NewLive makes a live world of a scenario: the operations of its plan are not
 // run, all operations of its target can be. It fails if the scenario
 // contradicts itself or wants a meter behind a driver.
@@ -82,8 +94,8 @@ func NewLive(s Scenario, seed uint64) (*Live, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("make live world: %w", err)
 	}
-	if s.Meter.Driver != Direct {
-		return nil, fmt.Errorf("make live world: a meter behind a driver (meter.driver = %s) cannot be served", s.Meter.Driver)
+	if err := s.servable(); err != nil {
+		return nil, fmt.Errorf("make live world: %w", err)
 	}
 	t, err := s.target()
 	if err != nil {
@@ -515,8 +527,8 @@ type Recital struct {
 // NewRecital makes the world of a scenario, to be played as time passes. It
 // fails as New does, or if the scenario wants a meter behind a driver.
 func NewRecital(s Scenario, seed uint64) (*Recital, error) {
-	if s.Meter.Driver != Direct {
-		return nil, fmt.Errorf("make world of %s: a meter behind a driver (meter.driver = %s) cannot be served", s.Target, s.Meter.Driver)
+	if err := s.servable(); err != nil {
+		return nil, fmt.Errorf("make world of %s: %w", s.Target, err)
 	}
 	w, err := New(s, seed)
 	if err != nil {

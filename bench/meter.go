@@ -82,9 +82,13 @@ func (m *meter) info() meters.Info {
 	// The limits were parsed when the meter was made.
 	accuracy, _ := meters.ParseAccuracy(m.Accuracy)
 	accuracy.Source = "virtual bench"
+	columns := []string{meters.Volts, meters.Amps}
+	if m.Pin != NoPin {
+		columns = append(columns, pinColumns[m.Pin])
+	}
 	return meters.Info{
 		Stream: "usb", Driver: "virtual", Model: "virtual USB meter", Serial: "0", Firmware: "bench",
-		Columns: []string{meters.Volts, meters.Amps}, Wide: m.VoltsCount == 0 || m.AmpsCount == 0,
+		Columns: columns, Wide: m.VoltsCount == 0 || m.AmpsCount == 0,
 		RateHz: m.RateHz, PacketSamples: m.PacketSamples, Sample: kind,
 		Clock: meters.ByArrival, Accuracy: accuracy,
 	}

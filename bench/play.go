@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/joulemark/joulemark/internal/record"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
 )
@@ -25,7 +26,7 @@ type Progress func(target string, windows, of int)
 // exist, and returns what is true of it. A recording that fails leaves nothing
 // behind.
 func Play(s Scenario, seed uint64, dir string) (Truth, error) {
-	return record(s, seed, dir, nil)
+	return playRun(s, seed, dir, nil)
 }
 
 // PlaySet plays the scenario once for each target, into dir/TARGET: a set. The
@@ -35,7 +36,7 @@ func PlaySet(s Scenario, targets []string, seed uint64, dir string, progress Pro
 	var truths []Truth
 	for _, t := range targets {
 		s.Target = t
-		truth, err := record(s, seed, filepath.Join(dir, t), progress)
+		truth, err := playRun(s, seed, filepath.Join(dir, t), progress)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +55,7 @@ func asked(s Scenario, seed uint64) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"bench": bench, "seed": seed})
 }
 
-func record(s Scenario, seed uint64, dir string, progress Progress) (Truth, error) {
+func playRun(s Scenario, seed uint64, dir string, progress Progress) (Truth, error) {
 	world, err := New(s, seed)
 	if err != nil {
 		return Truth{}, err
@@ -78,13 +79,15 @@ func (w *World) record(to *run.Writer, progress Progress) error {
 	if err := to.Target(w.Target()); err != nil {
 		return err
 	}
-	var samples *run.Stream
+	if w.pin != nil {
+		if err := to.InBand(run.InBand{Stream: w.Meter().Stream, Column: pinColumns[w.s.Meter.Pin], Active: 1}); err != nil {
+			return err
+		}
+	}
+	sink := record.NewStream(to)
 	last, over := int64(0), 0
 	err := w.play(recorder{
-		begin: func(i meters.Info) (err error) {
-			samples, err = to.Stream(i)
-			return err
-		},
+		begin: sink.Begin,
 		block: func(b meters.Block) error {
 			last = max(last, b.ArrivalNs)
 			for over < len(w.truth.Windows) && w.truth.Windows[over].T1*1e9 < float64(last) {
@@ -93,11 +96,9 @@ func (w *World) record(to *run.Writer, progress Progress) error {
 					progress(w.truth.Target, over, len(w.truth.Windows))
 				}
 			}
-			return samples.Write(b)
+			return sink.Block(b)
 		},
-		notice: func(n meters.Notice) error {
-			return to.Note(run.Note{HostNs: n.HostNs, Code: n.Code, Text: n.Text, Count: n.Count, Warn: n.Warn})
-		},
+		notice: sink.Note,
 	}, func(l run.Line) error {
 		last = max(last, l.HostNs)
 		return to.Line(l)

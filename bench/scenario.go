@@ -40,6 +40,14 @@ const (
 	FNB58  = "fnb58"  // an emulated FNB58 and the driver that reads it
 )
 
+// Pins of the target that the meter records.
+const (
+	NoPin     = "none"
+	DataPlus  = "dp" // USB D+, behind a divider
+	DataMinus = "dn" // USB D-, likewise
+	Digital   = "d0" // a digital input
+)
+
 // Scenario is everything that is true of a world but its seed. Default is a
 // calm one; a scenario file states what differs. Members carry the key they
 // have in a file, and the values they may take.
@@ -127,6 +135,10 @@ type Meter struct {
 	VoltsCount    float64 `scn:"volts_count" in:"0..1"`             // V, one count; 0: not quantised
 	AmpsCount     float64 `scn:"amps_count" in:"0..1"`              // A, likewise
 	Curvature     float64 `scn:"curvature" in:"-1..1"`              // 1/A, k of a meter that is not linear: it converts x (1 + k x) A for a current x
+	Pin           string  `scn:"pin" of:"none dp dn d0"`            // what the target's pin is wired to, high exactly in its windows
+	PinVolts      float64 `scn:"pin_volts" in:"0..20"`              // V, level of a pin that is high, behind its divider
+	PinNoise      float64 `scn:"pin_noise" in:"0..10"`              // V, standard deviation of a sample of it
+	PinGlitches   float64 `scn:"pin_glitches" in:"0..0.1"`          // probability that a sample of it shows the other level
 	Accuracy      string  `scn:"accuracy"`                          // as meters.ParseAccuracy reads it; gain and offset are drawn once from its limits
 }
 
@@ -183,7 +195,7 @@ func Default() Scenario {
 		Meter: Meter{
 			Clock: Clock{PPM: 5, WanderSeconds: 300}, Driver: Direct,
 			RateHz: 100, PacketSamples: 4, Kind: "mean", Says: "unknown",
-			Filter: NoFilter, Hold: NoHold,
+			Filter: NoFilter, Hold: NoHold, Pin: NoPin, PinVolts: 2.8, PinNoise: 0.005,
 			VoltsNoise: 200e-6, AmpsNoise: 100e-6, VoltsCount: 10e-6, AmpsCount: 10e-6,
 			Accuracy: "exact",
 		},
@@ -257,6 +269,16 @@ func Parse(name string, text []byte) (Scenario, error) {
 		return s, fmt.Errorf("%s: %w", name, err)
 	}
 	return s, nil
+}
+
+// Set sets one member by its key, as a line of a scenario file does.
+func (s *Scenario) Set(key, value string) error {
+	for _, m := range s.members() {
+		if m.key == key {
+			return m.set(value)
+		}
+	}
+	return fmt.Errorf("unknown key %q", key)
 }
 
 // member is one settable number or text of a scenario.
@@ -375,6 +397,9 @@ func (s *Scenario) check() error {
 	}
 	if s.Meter.Driver == FNB58 && (s.Meter.RateHz != 100 || s.Meter.PacketSamples != 4) {
 		return fmt.Errorf("meter.driver: a FNB58 has a meter.rate_hz of 100 and a meter.packet_samples of 4")
+	}
+	if s.Meter.Driver == FNB58 && s.Meter.Pin == Digital {
+		return fmt.Errorf("meter.pin: a FNB58 has no digital input")
 	}
 	if s.Meter.Driver == Direct && s.Device != (fnb58.Faults{}) {
 		return fmt.Errorf("device: only a meter behind a driver has faults; set meter.driver")

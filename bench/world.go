@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/joulemark/joulemark/internal/record"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
 )
@@ -73,6 +74,7 @@ type World struct {
 	target   target
 	seed     uint64 // of everything but the meter's constant errors
 	meter    *meter
+	pin      *pin // nil where the meter records none
 	lines    []run.Line
 	arrivals []int64 // of the packets, host ns; 0: lost
 	end      float64 // true second at which the recording ends
@@ -126,6 +128,9 @@ func (w *World) build(campaign uint64) error {
 	w.meter, err = newMeter(s.Meter, sup, amps, campaign, w.seed)
 	if err != nil {
 		return err
+	}
+	if s.Meter.Pin != NoPin {
+		w.pin = &pin{m: w.meter, level: sum(f.pin, start, w.end, 0), draws: stream(w.seed, "meter.pin")}
 	}
 	w.settle(f, rows)
 	w.carryPackets()
@@ -225,7 +230,7 @@ func (w *World) Target() run.Target { return w.target.Target }
 // be called once.
 func (w *World) Play(block func(meters.Block) error, line func(run.Line) error) error {
 	return w.play(recorder{
-		begin:  func(meters.Info) error { return nil },
+		begin:  func(meters.Info, record.Break) error { return nil },
 		block:  block,
 		notice: func(meters.Notice) error { return nil },
 	}, line)
@@ -261,15 +266,19 @@ func (w *World) play(to recorder, line func(run.Line) error) error {
 
 // direct hands the packets over as the meter took them.
 func (w *World) direct(to recorder) error {
-	if err := to.begin(w.Meter()); err != nil {
+	if err := to.begin(w.Meter(), record.Break{}); err != nil {
 		return err
 	}
 	for _, at := range w.arrivals {
 		volts, amps := w.meter.packet()
+		values := [][]float64{volts, amps}
+		if w.pin != nil {
+			values = append(values, w.pin.packet())
+		}
 		if at == 0 {
 			continue
 		}
-		if err := to.block(meters.Block{ArrivalNs: at, Values: [][]float64{volts, amps}}); err != nil {
+		if err := to.block(meters.Block{ArrivalNs: at, Values: values}); err != nil {
 			return err
 		}
 	}

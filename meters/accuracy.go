@@ -71,7 +71,7 @@ func ParseAccuracy(spec string) (Accuracy, error) {
 		if *slot.limit != nil {
 			return a, fmt.Errorf("accuracy %q: %s is given twice", spec, name)
 		}
-		l, err := parseLimit(value, slot.unit)
+		l, err := ParseLimit(value, slot.unit)
 		if err != nil {
 			return a, fmt.Errorf("accuracy %q: %w", spec, err)
 		}
@@ -83,7 +83,9 @@ func ParseAccuracy(spec string) (Accuracy, error) {
 // maxOffset (V, A or W) is beyond every meter that this program is for.
 const maxOffset = 1e6
 
-func parseLimit(s, unit string) (Limit, error) {
+// ParseLimit reads a limit of a quantity in the given base unit, such as
+// "0.5%+20uV". Gain or offset may be left out.
+func ParseLimit(s, unit string) (Limit, error) {
 	var l Limit
 	gain, offset := false, false
 	for _, term := range strings.Split(s, "+") {

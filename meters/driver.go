@@ -49,6 +49,7 @@ const (
 	Process   Transport = "process" // the output of a program
 	Files     Transport = "files"   // files of this machine's kernel
 	Recording Transport = "run"     // a recorded run
+	Emulation Transport = "bench"   // the virtual bench
 )
 
 // Setting is something that a meter spec may say beside the place.
@@ -151,6 +152,7 @@ const (
 	ImpossibleFirst   = "impossible-first"   // left over from before, left out
 	ImpossibleSamples = "impossible-samples" // beyond the meter's range, NaN
 	Interrupted       = "interrupted"        // the stream stopped and went on
+	LostSamples       = "lost-samples"       // missing by the meter's own count; they are NaN
 )
 
 // SegmentGapNs is the longest interruption within one segment, in host ns:
@@ -193,6 +195,12 @@ type Port interface {
 // spoken to but sends no samples, or no longer.
 var ErrNoSamples = errors.New("the meter sends no samples")
 
+// ErrUnplugged is the cause of an error of a Port whose meter is gone.
+var ErrUnplugged = errors.New("the meter was unplugged")
+
+// ErrBusy is the cause of an error to open a port that another program has.
+var ErrBusy = errors.New("in use")
+
 // HostClock reads the host clock, ns since the run's start.
 type HostClock func() int64
 
@@ -214,11 +222,16 @@ type Host interface {
 }
 
 // NewHost returns this machine.
-func NewHost(clock HostClock) Host { return host{os.DirFS("/"), clock} }
+func NewHost(clock HostClock) Host { return NewHostAt("/", clock) }
+
+// NewHostAt returns this machine with its files below another folder than /.
+func NewHostAt(root string, clock HostClock) Host {
+	return host{os.DirFS(root).(fs.ReadLinkFS), clock}
+}
 
 type host struct {
-	fs.FS
-	clock HostClock
+	fs.ReadLinkFS // places in sysfs are links
+	clock         HostClock
 }
 
 func (h host) HostNs() int64 { return h.clock() }

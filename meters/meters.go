@@ -69,6 +69,11 @@ type Info struct {
 	FirstHostNs int64 `json:"first_host_ns,omitempty"`
 
 	Accuracy Accuracy `json:"accuracy"`
+	// Calibration and Characterisation are what is known of this very meter,
+	// under the name that a person gave it; nil where nothing is. Samples are
+	// never corrected in a run, only when they are analyzed.
+	Calibration      *Calibration      `json:"calibration,omitempty"`
+	Characterisation *Characterisation `json:"characterisation,omitempty"`
 	// Simulated says that the meter is an emulated one.
 	Simulated bool `json:"simulated,omitempty"`
 }
@@ -82,7 +87,9 @@ type Block struct {
 	// in SI base units. NaN is a value that was not measured.
 	Values [][]float64
 	// TimesNs is the time of each sample in ns since the stream's first
-	// sample, on the meter's own clock; only for streams with RateHz 0.
+	// sample (since Info.FirstHostNs, for Clock == Shared), on the meter's own
+	// clock; only for streams with RateHz 0. A mean begins there, and lasts
+	// until the next sample.
 	TimesNs []int64
 	// Raw is the packet as received; nil where a meter has no packets.
 	Raw []byte

@@ -97,7 +97,7 @@ func TestFormatPage(t *testing.T) {
 		}
 	}
 	// Each member of each record stands on the page.
-	for _, v := range []any{Header{}, Target{}, lineJSON{}, Edge{}, Window{}, Gap{}, Note{}, Resumed{}, Checkpoint{}, Close{}, Segment{}} {
+	for _, v := range []any{Header{}, Target{}, lineJSON{}, Edge{}, Window{}, InBand{}, Gap{}, Note{}, Resumed{}, Checkpoint{}, Close{}, Segment{}} {
 		for _, name := range memberNames(v) {
 			if !strings.Contains(page, "`"+name+"`") {
 				t.Errorf("FORMAT.md does not name %s of %T", name, v)

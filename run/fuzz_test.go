@@ -16,6 +16,7 @@ func FuzzRecordLine(f *testing.F) {
 	f.Add("line", `"host_ns":5,"source":"uart","text":"x"`)
 	f.Add("line", `"host_ns":5,"source":"uart","hex":"ff"`)
 	f.Add("window", `"stream":"a","w":1,"alg":"x","op":"y","n":2,"from":0.5,"to":1e3`)
+	f.Add("inband", `"stream":"a","column":"dp_volts","active":1,"alg":"x","op":"y","n":2`)
 	f.Add("close", `"host_ns":1,"reason":"done","rows":{"a":5}`)
 	f.Add("future", `"x":[{}]`)
 	f.Fuzz(func(t *testing.T, kind, members string) {

@@ -132,6 +132,9 @@ func (rec *Record) members() checker {
 	case "window":
 		rec.Window = new(Window)
 		return rec.Window
+	case "inband":
+		rec.InBand = new(InBand)
+		return rec.InBand
 	case "gap":
 		rec.Gap = new(Gap)
 		return rec.Gap

@@ -81,6 +81,20 @@ type Window struct {
 	To   float64 `json:"to"`
 }
 
+// InBand declares that a column of a stream holds the level of a pin that is
+// active while a window runs: the samples themselves are the evidence, and say
+// when; the lines of the target say what. For one stream the last record holds.
+type InBand struct {
+	Stream string `json:"stream"`
+	Column string `json:"column"`
+	// Active is the level of the pin within a window: 1 is the higher one.
+	Active int `json:"active"`
+	// Alg, Op and N name the windows that no statement names.
+	Alg string `json:"alg,omitempty"`
+	Op  string `json:"op,omitempty"`
+	N   int64  `json:"n,omitempty"`
+}
+
 // Gap says that a stream lost samples, where the recorder knows.
 type Gap struct {
 	Stream  string `json:"stream"`
@@ -152,7 +166,7 @@ type Segment struct {
 // Record is one line of run.jsonl; the member that Type names is set, none
 // where the type is not known.
 type Record struct {
-	Type   string // header, meter, target, env, line, edge, window, gap, note, resume, checkpoint, close
+	Type   string // header, meter, target, env, line, edge, window, inband, gap, note, resume, checkpoint, close
 	Offset int64  // of the line in run.jsonl
 	Part   int    // resume records up to here
 
@@ -163,6 +177,7 @@ type Record struct {
 	Line       *Line
 	Edge       *Edge
 	Window     *Window
+	InBand     *InBand
 	Gap        *Gap
 	Note       *Note
 	Resume     *Resumed

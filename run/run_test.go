@@ -91,6 +91,7 @@ func small(t testing.TB, dir string) {
 	w.must(s.Write(usbBlock(1)))
 	w.stream(usbInfo(), meters.Block{ArrivalNs: -1, Values: usbBlock(2).Values})
 	w.stream(logInfo(), logBlock())
+	w.must(w.InBand(InBand{Stream: "usb", Column: "d0", Active: 1, Alg: "empty"}))
 	w.must(w.Window(Window{Stream: "log", W: 1, Alg: "empty", Op: "run", N: 1, From: 0.5, To: 2}),
 		w.Gap(Gap{Stream: "usb", Segment: 2, Row: 0, Rows: 4, Reason: "replug"}),
 		w.Note(Note{Code: "x", Text: "y", Warn: true}),

@@ -119,6 +119,9 @@ func (s *Stream) firstFile() (*os.File, error) {
 	return nil, fmt.Errorf("stream %s has more than %d segments", s.info.Stream, MaxSegments)
 }
 
+// Segment is the number of the segment, from 1.
+func (s *Stream) Segment() int { return s.segment }
+
 // Write appends a block to the pending batch and, where the batch is full or
 // half a second old by the blocks' own times, puts it on disk. A block that
 // does not fit the meter's Info is refused as a whole.
@@ -159,8 +162,8 @@ func (s *Stream) write(b meters.Block) error {
 		from += take
 		s.rows += int64(take)
 		if s.pending() == MaxBatchRows {
-			if err := s.flush(); err != nil {
-				return err
+			if err := s.flushSamples(); err != nil {
+				return s.w.poison(err)
 			}
 		}
 	}
@@ -264,6 +267,11 @@ func (s *Stream) flush() error {
 	if err == nil && s.rawPackets > 0 {
 		err = s.flushPackets()
 	}
+	for _, d := range []*dataFile{s.samples, s.arrivals, s.packets} {
+		if err == nil && d != nil {
+			err = d.commit()
+		}
+	}
 	if err == nil && s.w.o.Sync {
 		err = s.w.log.Sync()
 	}
@@ -362,7 +370,8 @@ type dataFile struct {
 	w      *Writer
 	f      *os.File
 	at     Checkpoint    // the next one
-	row    int64         // rows on disk
+	row    int64         // rows written
+	unsaid []Checkpoint  // of what was written since the last commit
 	schema *arrow.Schema // nil for packets
 	head   []byte
 	buf    bytes.Buffer
@@ -378,7 +387,10 @@ func (s *Stream) dataFile(f *os.File, kind StreamKind, schema *arrow.Schema) (*d
 	if d.head, err = schemaBytes(schema); err != nil {
 		return nil, err
 	}
-	return d, d.append(d.head, 0)
+	if err := d.append(d.head, 0); err != nil {
+		return nil, err
+	}
+	return d, d.commit()
 }
 
 func (d *dataFile) batch(columns []arrow.Array, rows int) error {
@@ -389,24 +401,38 @@ func (d *dataFile) batch(columns []arrow.Array, rows int) error {
 	return d.append(b, rows)
 }
 
-// append writes b and then says so: the checkpoint never comes first.
+// append writes b, which the next commit tells of.
 func (d *dataFile) append(b []byte, rows int) error {
 	if _, err := d.f.Write(b); err != nil {
 		return err
+	}
+	c := d.at
+	c.Length, c.Row, c.Rows = int64(len(b)), d.row, int64(rows)
+	c.CRC = crcText(b)
+	d.unsaid = append(d.unsaid, c)
+	d.at.Offset += c.Length
+	d.row += c.Rows
+	return nil
+}
+
+// commit writes the checkpoints of what was appended: they never come first. A
+// fast meter fills many batches in between; syncing each would cost more time
+// than writing it.
+func (d *dataFile) commit() error {
+	if len(d.unsaid) == 0 {
+		return nil
 	}
 	if d.w.o.Sync {
 		if err := d.f.Sync(); err != nil {
 			return err
 		}
 	}
-	c := d.at
-	c.Length, c.Row, c.Rows = int64(len(b)), d.row, int64(rows)
-	c.CRC = crcText(b)
-	if err := d.w.checked("checkpoint", &c); err != nil {
-		return err
+	for i := range d.unsaid {
+		if err := d.w.checked("checkpoint", &d.unsaid[i]); err != nil {
+			return err
+		}
 	}
-	d.at.Offset += c.Length
-	d.row += c.Rows
+	d.unsaid = d.unsaid[:0]
 	return nil
 }
 

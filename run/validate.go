@@ -111,6 +111,16 @@ func checkInfo(i meters.Info) error {
 		}
 		seen[c] = true
 	}
+	if c := i.Calibration; c != nil {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
+	if c := i.Characterisation; c != nil {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
 	for _, l := range []*meters.Limit{i.Accuracy.Volts, i.Accuracy.Amps, i.Accuracy.Watts} {
 		if l == nil {
 			continue
@@ -145,6 +155,21 @@ func (w *Window) check() error {
 	}
 	if w.From > w.To || w.To > maxRow {
 		return fmt.Errorf("window from %v to %v is not an interval", w.From, w.To)
+	}
+	return nil
+}
+
+func (i *InBand) check() error {
+	if err := errors.Join(checkStream(i.Stream), checkCount("n", i.N)); err != nil {
+		return err
+	}
+	switch {
+	case !columnName.MatchString(i.Column):
+		return fmt.Errorf("column %q: want a name of a-z 0-9 _", i.Column)
+	case i.Column == meters.Volts || i.Column == meters.Amps || i.Column == meters.Watts:
+		return fmt.Errorf("column %s holds what is measured, not the level of a pin", i.Column)
+	case i.Active != 0 && i.Active != 1:
+		return fmt.Errorf("active %d is neither 0 nor 1", i.Active)
 	}
 	return nil
 }

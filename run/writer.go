@@ -212,6 +212,9 @@ func (w *Writer) Edge(e Edge) error { return w.checked("edge", &e) }
 // Window records a window on the sample clock.
 func (w *Writer) Window(v Window) error { return w.checked("window", &v) }
 
+// InBand declares the column of a stream that holds the level of a pin.
+func (w *Writer) InBand(v InBand) error { return w.checked("inband", &v) }
+
 // Gap records that a stream lost samples.
 func (w *Writer) Gap(g Gap) error { return w.checked("gap", &g) }
 

@@ -77,7 +77,7 @@ func Digits(v float64, digits int) string {
 // A Unit is a unit as written, such as "mA" or "Wh": what it measures in SI
 // base units, and the factor from the written unit to the base unit.
 type Unit struct {
-	Base  string  // V, A, W, J, C, s, Hz, degC
+	Base  string  // V, A, W, J, C, s, Hz, degC, ohm
 	Scale float64 // value in Base = value as written * Scale
 }
 
@@ -85,6 +85,7 @@ var bases = map[string]Unit{
 	"V": {"V", 1}, "A": {"A", 1}, "W": {"W", 1}, "J": {"J", 1}, "Ws": {"J", 1},
 	"Wh": {"J", 3600}, "C": {"C", 1}, "As": {"C", 1}, "Ah": {"C", 3600},
 	"s": {"s", 1}, "Hz": {"Hz", 1}, "degC": {"degC", 1}, "°C": {"degC", 1},
+	"ohm": {"ohm", 1}, "Ω": {"ohm", 1}, "\u2126": {"ohm", 1},
 }
 
 // ParseUnit reads a unit with an optional prefix. Case matters for prefixes

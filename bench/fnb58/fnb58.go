@@ -1,5 +1,6 @@
 // Package fnb58 emulates a FNIRSI FNB58 at the level of its reports, in virtual
-// time: nothing sleeps and no clock is read. It shares no code with the driver
+// time: nothing sleeps and no clock is read, but by Served, which ties a meter
+// to the wall clock. It shares no code with the driver
 // that it is there to test. What is known of the meter, and from whom, stands
 // in the documentation of meters/fnirsi.
 package fnb58
@@ -112,13 +113,34 @@ type report struct {
 	bytes    [64]byte
 }
 
-// New makes a meter at host time 0. Equal arguments make equal meters.
+// New makes a meter at host time 0. Equal arguments make equal meters. Without
+// a source, the meter takes the packets that it is offered.
 func New(source Source, f Faults, seed uint64) *Device {
 	draws := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
 	d := &Device{source: source, faults: f, info: draws(1), damage: draws(2), refusal: draws(3), runs: draws(4),
 		last: -1, unplugs: f.UnplugSeconds > 0}
-	d.next = source()
+	if source == nil {
+		d.next.ReadyNs = math.MaxInt64
+	} else {
+		d.next = source()
+	}
 	return d
+}
+
+// Offer gives a meter without a source the next packet, which is complete and
+// would be at the host by now: the device's time has come to p.ReadyNs.
+func (d *Device) Offer(p Packet, index int64) {
+	d.advance(p.ReadyNs)
+	d.index = index
+	d.put(p)
+}
+
+// due is the host time at which something arrives next, as far as it is known.
+func (d *Device) due() int64 {
+	if len(d.queue) == 0 {
+		return math.MaxInt64
+	}
+	return d.queue[0].arriveNs
 }
 
 // HostNs reads the host clock.
@@ -163,11 +185,16 @@ func (d *Device) advance(untilNs int64) {
 	d.hostNs = max(d.hostNs, untilNs)
 }
 
-// take takes the next packet, and sends it if the meter is to.
+// take takes the next packet.
 func (d *Device) take() {
-	p, index := d.next, d.index
+	p := d.next
 	d.next = d.source()
+	d.put(p)
 	d.index++
+}
+
+// put sends a packet, if the meter is to.
+func (d *Device) put(p Packet) {
 	d.change(p.ReadyNs)
 	if !d.running || d.frozen || d.unplugs && p.ReadyNs >= nanoseconds(d.faults.UnplugSeconds) {
 		return
@@ -175,7 +202,7 @@ func (d *Device) take() {
 	if d.info.Float64() < d.faults.Info {
 		d.send(report{arriveNs: p.ReadyNs + answerNs, index: -1, bytes: seal([64]byte{1: 0x03})})
 	}
-	r := report{arriveNs: p.ArriveNs, index: index, bytes: d.encode(p)}
+	r := report{arriveNs: p.ArriveNs, index: d.index, bytes: d.encode(p)}
 	if d.damage.Float64() < d.faults.Damaged {
 		r.bytes[d.damage.IntN(64)] ^= byte(1 + d.damage.IntN(255))
 	}

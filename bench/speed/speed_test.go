@@ -70,8 +70,8 @@ func (r *recorder) lines(until float64) {
 	}
 }
 
-// record writes a recording of n samples, rows at a time.
-func record(dir string, rateHz float64, n int64, rows int) (err error) {
+// writeLong writes a recording of n samples, rows at a time.
+func writeLong(dir string, rateHz float64, n int64, rows int) (err error) {
 	w, err := run.Create(dir, run.Header{Tool: "speed", Name: "long", Simulated: true}, run.Options{})
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func compare(b *testing.B, dir string, n int64) {
 // BenchmarkAnalyzeLong analyzes a fast meter's recording.
 func BenchmarkAnalyzeLong(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "long")
-	if err := record(dir, longRateHz, *samples, longRows); err != nil {
+	if err := writeLong(dir, longRateHz, *samples, longRows); err != nil {
 		b.Fatal(err)
 	}
 	compare(b, dir, *samples)
@@ -222,7 +222,7 @@ func BenchmarkAnalyzeLong(b *testing.B) {
 func BenchmarkAnalyzeDay(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "day")
 	n := int64(*days * 86400 * 100)
-	if err := record(dir, 100, n, 4); err != nil {
+	if err := writeLong(dir, 100, n, 4); err != nil {
 		b.Fatal(err)
 	}
 	compare(b, dir, n)

@@ -2,11 +2,14 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/meters/store"
 	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/align"
 )
@@ -26,36 +29,30 @@ global one level for the whole run; none nothing: each window is integrated
 between its marks, as EEMBC's runner does, and only gross is stated.
 
 A window costs something beside its operations (waking up, the mark). Windows of
-two lengths tell how much; --subtract-overhead takes it off.`
+two lengths tell how much; --subtract-overhead takes it off.
+
+Where a run holds a calibration of its meter, its samples are corrected by it;
+--calibration none leaves them, --calibration NAME takes the one that is kept
+under that name ('joulemark calibrate').`
 
 func analyzeVerb(env *Env) *cobra.Command {
 	var o struct {
-		json, strict    bool
-		baseline, meter string
-		accuracy        string
-		overhead        bool
+		json, strict bool
+		analysisFlags
 	}
 	c := &cobra.Command{
 		Use: "analyze RUN...", Short: "energy per operation, next to latency", Long: analyzeHelp, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			opt := analysis.Options{Baseline: analysis.Baseline(o.baseline), SubtractOverhead: o.overhead}
-			if err := checkBaseline(opt.Baseline); err != nil {
+			by, opt, err := o.options(c.Flags().Changed("accuracy"))
+			if err != nil {
 				return err
 			}
-			if c.Flags().Changed("accuracy") {
-				a, err := meters.ParseAccuracy(o.accuracy)
-				if err != nil {
-					return usage("--accuracy: %w", err)
-				}
-				a.Source = "stated on the command line"
-				opt.Accuracy = &a
-			}
-			set, err := analyzeAll(args, o.meter, opt)
+			set, err := analyzeAll(args, o.meter, by, opt)
 			if err != nil {
 				return err
 			}
 			if o.json {
-				err = printResults(env, set)
+				err = printResults(env.Stdout, set)
 			} else {
 				err = printTables(env.Stdout, set.Runs)
 			}
@@ -74,11 +71,57 @@ func analyzeVerb(env *Env) *cobra.Command {
 	f := c.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON (joulemark.results/1, or joulemark.resultset/1 for a set)")
 	f.BoolVar(&o.strict, "strict", false, "exit with 3 if a warning voids the claim")
+	o.analysisFlags.add(f)
+	return c
+}
+
+// analysisFlags say how runs are analyzed.
+type analysisFlags struct {
+	baseline, meter, accuracy, calibration string
+	overhead                               bool
+}
+
+func (o *analysisFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&o.baseline, "baseline", "local", "idle level to subtract: `local`, global or none")
 	f.BoolVar(&o.overhead, "subtract-overhead", false, "take what a window costs beside its operations (wake-up, mark) off their energy; it is found from windows of two lengths")
-	f.StringVar(&o.meter, "meter", "", "analyze this `NAME` of several meters in a run")
+	f.StringVar(&o.meter, "meter", "", "take this `NAME` of several meters in a run")
+	f.StringVar(&o.calibration, "calibration", "", "correct samples by what is kept under this `NAME`, instead of what the run holds; none for no correction")
 	f.StringVar(&o.accuracy, "accuracy", "", "the meter's limits, instead of what the run says: `SPEC` is exact, unknown, or like v=0.5%+20uV,a=0.5%+20uA")
-	return c
+}
+
+func (o *analysisFlags) options(accuracyGiven bool) (align.Options, analysis.Options, error) {
+	opt := analysis.Options{Baseline: analysis.Baseline(o.baseline), SubtractOverhead: o.overhead}
+	if err := checkBaseline(opt.Baseline); err != nil {
+		return align.Options{}, opt, err
+	}
+	if accuracyGiven {
+		a, err := meters.ParseAccuracy(o.accuracy)
+		if err != nil {
+			return align.Options{}, opt, usage("--accuracy: %w", err)
+		}
+		a.Source = "stated on the command line"
+		opt.Accuracy = &a
+	}
+	by, err := calibrationOf(o.calibration)
+	return by, opt, err
+}
+
+// calibrationOf reads --calibration.
+func calibrationOf(name string) (align.Options, error) {
+	switch name {
+	case "":
+		return align.Options{}, nil
+	case "none":
+		return align.Options{Uncorrected: true}, nil
+	}
+	if err := store.CheckName(name); err != nil {
+		return align.Options{}, usage("--calibration: %w", err)
+	}
+	e, err := loadMeter(name)
+	if err == nil && e.Calibration == nil {
+		err = fmt.Errorf("meter %s was never calibrated", name)
+	}
+	return align.Options{Calibration: e.Calibration}, err
 }
 
 // analyzed is the results of one or several runs.
@@ -116,9 +159,9 @@ func (a analyzed) void() bool {
 
 // analyzeAll analyzes all runs that the paths name, with all their meters or
 // the one that is named.
-func analyzeAll(paths []string, meter string, o analysis.Options) (analyzed, error) {
+func analyzeAll(paths []string, meter string, by align.Options, o analysis.Options) (analyzed, error) {
 	out := analyzed{ResultSet: analysis.ResultSet{Schema: analysis.ResultSetSchema}}
-	set, broken, err := eachMeter(paths, meter, func(t *align.Timeline) error {
+	set, broken, err := eachMeterBy(paths, meter, by, func(t *align.Timeline) error {
 		res, err := analysis.Analyze(t, o)
 		out.Runs = append(out.Runs, res)
 		return err
@@ -131,6 +174,11 @@ func analyzeAll(paths []string, meter string, o analysis.Options) (analyzed, err
 // a time line, or of the one meter that is named. It says whether a path stands
 // for a set, and which runs are damaged beyond their tails.
 func eachMeter(paths []string, meter string, use func(*align.Timeline) error) (set bool, broken []string, err error) {
+	return eachMeterBy(paths, meter, align.Options{}, use)
+}
+
+// eachMeterBy is eachMeter with options of the time line.
+func eachMeterBy(paths []string, meter string, by align.Options, use func(*align.Timeline) error) (set bool, broken []string, err error) {
 	used := 0
 	for _, path := range paths {
 		dirs, err := run.Find(path)
@@ -147,7 +195,7 @@ func eachMeter(paths []string, meter string, use func(*align.Timeline) error) (s
 				if meter != "" && s.Stream != meter {
 					continue
 				}
-				t, err := align.Align(r, s.Stream)
+				t, err := align.AlignBy(r, s.Stream, by)
 				if err != nil {
 					return set, broken, err
 				}
@@ -170,9 +218,9 @@ func eachMeter(paths []string, meter string, use func(*align.Timeline) error) (s
 	return set, broken, fmt.Errorf("no run in %s holds samples", list(paths))
 }
 
-func printResults(env *Env, a analyzed) error {
+func printResults(w io.Writer, a analyzed) error {
 	if a.set {
-		return printJSON(env.Stdout, a.ResultSet)
+		return printJSON(w, a.ResultSet)
 	}
-	return printJSON(env.Stdout, a.Runs[0])
+	return printJSON(w, a.Runs[0])
 }

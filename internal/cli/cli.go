@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/joulemark/joulemark/meters"
 )
 
 // Exit codes. A failure is never 0.
@@ -41,7 +43,8 @@ type Env struct {
 
 // System returns the environment of this process.
 func System() *Env {
-	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	info, err := os.Stderr.Stat()
 	return &Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -92,6 +95,9 @@ func Main(env *Env) int {
 	case errors.As(err, &f):
 		code, hint = f.code, f.hint
 	}
+	if hint == "" {
+		hint = meters.Hint(err)
+	}
 	text := err.Error()
 	if code == exitInterrupted {
 		text = "interrupted"
@@ -106,16 +112,24 @@ func Main(env *Env) int {
 	return code
 }
 
-// graceSeconds is how long an interrupted verb may take to leave things in
-// order. A verb that only reads has nothing to leave, and is not waited for any
-// longer.
-const graceSeconds = 3
+// How long an interrupted verb may take to leave things in order. A verb that
+// only reads has nothing to leave, and is not waited for any longer; one that
+// leaves a meter says so by an annotation.
+const (
+	grace      = 3 * time.Second
+	meterGrace = 15 * time.Second
+	leaves     = "leaves" // annotation of a verb
+)
 
 // execute runs the verb until it ends or is interrupted.
 func execute(root *cobra.Command, env *Env) (*cobra.Command, error) {
 	type ended struct {
 		command *cobra.Command
 		err     error
+	}
+	wait := grace
+	if c, _, err := root.Find(env.Args); err == nil && c.Annotations[leaves] != "" {
+		wait = meterGrace
 	}
 	done := make(chan ended, 1)
 	go func() {
@@ -133,7 +147,7 @@ func execute(root *cobra.Command, env *Env) (*cobra.Command, error) {
 			return e.command, context.Canceled
 		}
 		return e.command, e.err
-	case <-time.After(graceSeconds * time.Second):
+	case <-time.After(wait):
 		return root, context.Canceled
 	}
 }
@@ -170,7 +184,8 @@ func newRoot(env *Env) *cobra.Command {
 		},
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault)
-	root.AddCommand(demoVerb(env), importVerb(env), checkVerb(env), analyzeVerb(env), windowsVerb(env), virtualVerb(env), plotVerb(env), versionVerb(env),
+	l := newLab()
+	root.AddCommand(demoVerb(env), metersVerb(env, l), doctorVerb(env, l), recordVerb(env, l), execVerb(env, l), importVerb(env), checkVerb(env), analyzeVerb(env), exportVerb(env), windowsVerb(env), characteriseVerb(env), calibrateVerb(env), virtualVerb(env), plotVerb(env), versionVerb(env),
 		&cobra.Command{Use: "exit", Short: "exit codes", Long: exitHelp})
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{code: exitUsage, err: err} })
 	for _, c := range root.Commands() {

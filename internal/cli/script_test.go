@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,7 +32,8 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"record": record,
+			"record": recordLogs,
+			"steady": steady,
 			"edit":   edit,
 			"exits":  exits,
 		},
@@ -62,7 +64,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 // record SCENARIO SEED writes power.txt and marks.txt: one campaign of the
 // bench, as the open FNIRSI loggers and a terminal program write it.
-func record(ts *testscript.TestScript, neg bool, args []string) {
+func recordLogs(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: record SCENARIO SEED")
 	}
@@ -74,6 +76,36 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 	w, err := bench.New(s, seed)
 	ts.Check(err)
 	ts.Check(writeRecording(w, ts.MkAbs("power.txt"), ts.MkAbs("marks.txt")))
+}
+
+// steady DIR VOLTS AMPS VOLTSGAIN AMPSGAIN AMPSOFFSET records 20 s of a load
+// that does not change with a meter that reads wrong: the gain of volts as a
+// factor, that of amps as an excess, and the offset of amps in A.
+func steady(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 6 {
+		ts.Fatalf("usage: steady DIR VOLTS AMPS VOLTSGAIN AMPSGAIN AMPSOFFSET")
+	}
+	var x [5]float64
+	for i, a := range args[1:] {
+		v, err := strconv.ParseFloat(a, 64)
+		ts.Check(err)
+		x[i] = v
+	}
+	w, err := run.Create(ts.MkAbs(args[0]), run.Header{Tool: "test", Name: "load"}, run.Options{})
+	ts.Check(err)
+	s, err := w.Stream(meters.Info{Stream: "usb", Driver: "test", Model: "tester", Columns: []string{meters.Volts, meters.Amps}, Wide: true,
+		RateHz: 100, PacketSamples: 4, Sample: meters.Mean, Clock: meters.ByArrival})
+	ts.Check(err)
+	draws := rand.New(rand.NewPCG(uint64(len(args[0])), 1))
+	for i := int64(4); i <= 2000; i += 4 {
+		b := meters.Block{ArrivalNs: i * 1e7, Values: [][]float64{make([]float64, 4), make([]float64, 4)}}
+		for k := range 4 {
+			b.Values[0][k] = x[0]*x[2] + 2e-4*draws.NormFloat64()
+			b.Values[1][k] = x[1]*(1+x[3]) + x[4] + 1e-4*draws.NormFloat64()
+		}
+		ts.Check(s.Write(b))
+	}
+	ts.Check(w.Close("done", 20e9))
 }
 
 // epoch is the wall-clock second at which recordings begin.

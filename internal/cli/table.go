@@ -87,7 +87,7 @@ func printHead(w io.Writer, r analysis.Results) {
 	}
 	m := r.Meter
 	fmt.Fprintf(w, "meter      %s\n", joinWords(", ", instrument(m), si.Format(float64(m.SamplesHz), "Hz", 5),
-		response(m.ResponseSeconds), "accuracy "+m.Accuracy))
+		response(m.ResponseSeconds), trust(m)))
 	if c := m.Character; c.Values != align.UnknownValues {
 		fmt.Fprintf(w, "samples    %s\n", character(m))
 	}
@@ -153,6 +153,14 @@ func instrument(m analysis.Meter) string {
 	return m.Model + " (" + m.Driver + ")"
 }
 
+// trust says what bounds the meter's errors.
+func trust(m analysis.Meter) string {
+	if c := m.Calibration; c != nil {
+		return joinWords(" ", "calibrated as", c.Name, c.Date)
+	}
+	return "accuracy " + m.Accuracy
+}
+
 func response(s analysis.Num) string {
 	if !s.Stated() {
 		return ""
@@ -185,17 +193,23 @@ func joinWords(sep string, words ...string) string {
 }
 
 func newTable() table.Writer {
+	t := newList()
+	var right []table.ColumnConfig
+	for i := 3; i <= 10; i++ {
+		right = append(right, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(right)
+	return t
+}
+
+// newList is a table of words.
+func newList() table.Writer {
 	t := table.NewWriter()
 	style := table.StyleLight
 	style.Options = table.Options{SeparateHeader: true}
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	style.Format = table.FormatOptions{Header: text.FormatDefault}
 	t.SetStyle(style)
-	var right []table.ColumnConfig
-	for i := 3; i <= 10; i++ {
-		right = append(right, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(right)
 	return t
 }
 

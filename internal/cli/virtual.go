@@ -11,13 +11,16 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/joulemark/joulemark/bench"
+	"github.com/joulemark/joulemark/bench/fnb58"
 	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/meters/fnirsi"
 	"github.com/joulemark/joulemark/run"
 )
 
@@ -34,6 +37,10 @@ and stop, keeps its quiet zones, and the meter sees what it does. With --plan it
 carries out the scenario's plan unasked and then ends; on TCP it begins with the
 first connection.
 
+With --hid the meter is a FNB58 behind a USB gadget of this machine, to be read
+like a real one; docs/usb.md says how. It has the faults of the scenario, or
+those of --fault.
+
 Where the target is to be found is said on stderr. --speed lets time run faster;
 times and ticks then stay those of the virtual bench. Ctrl-C ends it, and so
 does whoever reads the samples by closing the pipe.`
@@ -46,6 +53,8 @@ type virtualFlags struct {
 	plan             bool
 	link, tcp        string
 	out, truth       string
+	hid, sent        string
+	faults           []string
 }
 
 func virtualVerb(env *Env) *cobra.Command {
@@ -53,11 +62,15 @@ func virtualVerb(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "virtual", Short: "serve the virtual bench in real time: a target to talk to, a meter's samples", Long: virtualHelp, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := o.world(c.Flags().Changed("target"))
+			scenario, err := o.scene(c.Flags().Changed("target"))
 			if err != nil {
 				return err
 			}
-			return o.serve(c.Context(), env, s)
+			s, err := o.world(scenario)
+			if err != nil {
+				return err
+			}
+			return o.serve(c.Context(), env, s, scenario.Device)
 		},
 	}
 	f := c.Flags()
@@ -69,6 +82,9 @@ func virtualVerb(env *Env) *cobra.Command {
 	f.StringVar(&o.link, "link", "", "make `PATH` a link to the pseudo terminal")
 	f.StringVar(&o.tcp, "tcp", "", "serve the target at this `HOST:PORT` instead of a pseudo terminal; port 0 takes a free one, no host means 127.0.0.1")
 	f.StringVarP(&o.out, "output", "o", "", "write the samples to this `FILE`, which must not exist, instead of stdout")
+	f.StringVar(&o.hid, "hid", "", "serve the meter as a FNB58 behind this gadget `NODE`, such as /dev/hidg0, instead of its samples")
+	f.StringVar(&o.sent, "sent", "", "with --hid: write what the meter sends to this `FILE`, which must not exist (JSON lines)")
+	f.StringArrayVar(&o.faults, "fault", nil, "with --hid: what the meter does wrong, a `KEY=VALUE` of a scenario's device, such as pause_seconds=10")
 	f.StringVar(&o.truth, "truth", "", "write what is true of each window to this `FILE`, which must not exist (JSON lines)")
 	return c
 }
@@ -84,42 +100,69 @@ type stage interface {
 	Settled() []bench.TrueWindow
 }
 
-// world makes the world of the flags, and checks these.
-func (o *virtualFlags) world(targetGiven bool) (stage, error) {
+// scene is the scenario of the flags, and checks these.
+func (o *virtualFlags) scene(targetGiven bool) (bench.Scenario, error) {
+	var s bench.Scenario
 	switch {
 	case !(o.speed > 0 && o.speed <= 1000):
-		return nil, usage("--speed %g is not above 0 and up to 1000", o.speed)
+		return s, usage("--speed %g is not above 0 and up to 1000", o.speed)
 	case o.tcp != "" && o.link != "":
-		return nil, usage("--link belongs to a pseudo terminal, not to --tcp")
+		return s, usage("--link belongs to a pseudo terminal, not to --tcp")
 	case targetGiven && !slices.Contains(bench.Targets(), o.target):
-		return nil, usage("--target %q is none of %s", o.target, list(bench.Targets()))
+		return s, usage("--target %q is none of %s", o.target, list(bench.Targets()))
+	case o.hid != "" && (o.speed != 1 || o.out != ""):
+		return s, usage("--hid is for a meter in real time, without samples on a file: leave out --speed and --output")
+	case o.hid == "" && (o.sent != "" || o.faults != nil):
+		return s, usage("--sent and --fault belong to --hid")
 	}
-	scenario, err := bench.LoadScenario(o.scenario)
+	s, err := bench.LoadScenario(o.scenario)
 	if err != nil {
-		return nil, hinted(err, "scenarios: "+list(bench.Scenarios()))
+		return s, hinted(err, "scenarios: "+list(bench.Scenarios()))
 	}
 	if targetGiven {
-		scenario.Target = o.target
+		s.Target = o.target
+	}
+	for _, f := range o.faults {
+		key, value, ok := strings.Cut(f, "=")
+		if !ok {
+			return s, usage("--fault %q is not KEY=VALUE", f)
+		}
+		if err := s.Set("device."+key, value); err != nil {
+			return s, usage("--fault %s: %w", f, err)
+		}
+	}
+	if o.hid != "" && s.Device.UnplugSeconds > 0 {
+		return s, usage("--hid: a gadget is unplugged by its UDC, not by unplug_seconds")
+	}
+	return s, nil
+}
+
+// world makes the world of a scenario. Behind a gadget, what its device does is
+// done here.
+func (o *virtualFlags) world(s bench.Scenario) (stage, error) {
+	if o.hid != "" {
+		s.Meter.Driver, s.Device = bench.Direct, fnb58.Faults{}
 	}
 	if o.plan {
-		return bench.NewRecital(scenario, o.seed)
+		return bench.NewRecital(s, o.seed)
 	}
-	return bench.NewLive(scenario, o.seed)
+	return bench.NewLive(s, o.seed)
 }
 
 // serve opens the places where target and meter are to be found, and serves
 // until it is interrupted, the world ends, or nobody reads the samples.
-func (o *virtualFlags) serve(ctx context.Context, env *Env, s stage) (err error) {
+func (o *virtualFlags) serve(ctx context.Context, env *Env, s stage, faults fnb58.Faults) (err error) {
 	// A pipe that is closed is an end like any other.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
 
 	v := &virtual{stage: s, speed: o.speed, samples: env.Stdout, truth: io.Discard, place: "stdout"}
+	sent := io.Discard
 	for _, out := range []struct {
 		path string
 		to   *io.Writer
-	}{{o.out, &v.samples}, {o.truth, &v.truth}} {
+	}{{o.out, &v.samples}, {o.truth, &v.truth}, {o.sent, &sent}} {
 		if out.path == "" {
 			continue
 		}
@@ -132,6 +175,9 @@ func (o *virtualFlags) serve(ctx context.Context, env *Env, s stage) (err error)
 	}
 	if o.out != "" {
 		v.place = o.out
+	}
+	if o.hid != "" {
+		v.place = o.hid
 	}
 	if o.tcp != "" {
 		v.socket, err = listen(o.tcp, env.Stderr)
@@ -151,7 +197,11 @@ func (o *virtualFlags) serve(ctx context.Context, env *Env, s stage) (err error)
 			return ctx.Err()
 		}
 	}
-	err = v.play(ctx)
+	if o.hid != "" {
+		err = v.behind(ctx, o.hid, fnb58.New(nil, faults, o.seed), sent)
+	} else {
+		err = v.play(ctx)
+	}
 	switch {
 	case errors.Is(err, syscall.EPIPE):
 		fmt.Fprintln(env.Stderr, "nobody reads the samples any more")
@@ -180,12 +230,18 @@ type virtual struct {
 	samples, truth io.Writer
 	place          string // of the samples, for people
 	socket         *socket
-	line           []byte // of samples, being written
+	line           []byte        // of samples, being written
+	gadget         *fnb58.Served // where the samples go instead, if not nil
 }
 
 // play ties the world's time to the wall clock.
 func (v *virtual) play(ctx context.Context) error {
-	if err := errors.Join(v.sampleHeader(), v.truthHeader()); err != nil {
+	packet, header := v.packet, v.sampleHeader
+	if v.gadget != nil {
+		packet = func(p bench.Packet) error { return v.offer(ctx, p) }
+		header = func() error { return nil }
+	}
+	if err := errors.Join(header(), v.truthHeader()); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -205,7 +261,7 @@ func (v *virtual) play(ctx context.Context) error {
 		case text = <-commands:
 		case <-timer.C:
 		}
-		err := v.Advance(now(), v.packet, func(l run.Line) error {
+		err := v.Advance(now(), packet, func(l run.Line) error {
 			v.socket.send(slices.Concat(l.Text, []byte("\n"))) // a line that came twice shares its bytes
 			return nil
 		})
@@ -216,6 +272,41 @@ func (v *virtual) play(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// behind plays the world with its meter behind a gadget.
+func (v *virtual) behind(ctx context.Context, node string, meter *fnb58.Device, log io.Writer) error {
+	file, err := os.OpenFile(node, os.O_RDWR, 0)
+	if err != nil {
+		return hinted(fmt.Errorf("serve the meter: %w", err), "it takes a kernel with a HID gadget, as docs/usb.md sets it up")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	v.gadget = fnb58.Serve(meter, file, meters.NewHostClock(), log)
+	served := make(chan error, 1)
+	go func() {
+		served <- v.gadget.Run(ctx)
+		cancel()
+	}()
+	err = v.play(ctx)
+	cancel()
+	if failed := <-served; !errors.Is(failed, context.Canceled) {
+		err = fmt.Errorf("serve the meter behind %s: %w", node, failed)
+	}
+	return errors.Join(err, file.Close())
+}
+
+// celsius is what the meter's thermometer shows.
+const celsius = 25
+
+// offer gives the meter behind the gadget a packet.
+func (v *virtual) offer(ctx context.Context, p bench.Packet) error {
+	var readings [fnirsi.ReportSamples]fnb58.Reading
+	for k := range readings {
+		readings[k] = fnb58.Reading{Volts: p.Volts[k], Amps: p.Amps[k], Celsius: celsius}
+	}
+	v.gadget.Offer(ctx, readings, p.First/fnirsi.ReportSamples)
+	return ctx.Err()
 }
 
 // sampleHeader writes the first line of docs/exec-meter.md.

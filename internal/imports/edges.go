@@ -187,6 +187,9 @@ func (j *job) importEdges(firstNs int64) error {
 		}
 		pin = j.watched.edges
 	}
+	if o.File == "" && o.Names == "" {
+		return j.declarePin()
+	}
 	edges, source, name := pin, "samples", o.Pin
 	if o.File != "" {
 		channel, sync, err := j.readEdges()
@@ -211,6 +214,23 @@ func (j *job) importEdges(firstNs int64) error {
 		}
 	}
 	return j.edgeWindows(edges, name, firstNs)
+}
+
+// declarePin says that the samples hold the levels of a pin: analysis finds the
+// windows there, and the statements that belong to them.
+func (j *job) declarePin() error {
+	o := j.Edges
+	in := run.InBand{Stream: streamName, Column: o.Pin, Active: 1, Alg: o.Alg, N: cmp.Or(o.N, j.Count)}
+	if o.ActiveLow {
+		in.Active = 0
+	}
+	if o.Op != "unnamed" {
+		in.Op = o.Op
+	}
+	if len(j.watched.edges) == 0 {
+		return fmt.Errorf("%s: its pin %s never changes", j.Samples, o.Pin)
+	}
+	return j.w.InBand(in)
 }
 
 // samplePeriodNs is the sample period of what was imported; where samples

@@ -21,8 +21,20 @@ const (
 	borderReach = 0.6
 )
 
-// Align puts the windows of a run on the time line of one of its streams.
-func Align(r *run.Run, stream string) (*Timeline, error) {
+// Options of Align.
+type Options struct {
+	// Calibration corrects the samples instead of the one that the run holds.
+	Calibration *meters.Calibration
+	// Uncorrected leaves the samples as the meter gave them.
+	Uncorrected bool
+}
+
+// Align puts the windows of a run on the time line of one of its streams. Its
+// samples are corrected by the calibration that the run holds of its meter.
+func Align(r *run.Run, stream string) (*Timeline, error) { return AlignBy(r, stream, Options{}) }
+
+// AlignBy is Align with options.
+func AlignBy(r *run.Run, stream string, opt Options) (*Timeline, error) {
 	ev, err := gather(r)
 	if err != nil {
 		return nil, err
@@ -40,7 +52,12 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	if err := t.tieSegments(&r.Streams[k]); err != nil {
 		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
 	}
+	t.calibrate(opt)
 	if err := t.takeHand(stream); err != nil {
+		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
+	}
+	active, pin, err := t.pinned(ev)
+	if err != nil {
 		return nil, fmt.Errorf("align %s: %w", r.Dir, err)
 	}
 	if len(ev.direct) > 0 {
@@ -48,9 +65,12 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	} else {
 		t.place(ev)
 	}
+	if pin != nil {
+		t.fuse(active, *pin)
+	}
 	onlyHand := len(ev.direct) == 0 && len(t.Windows) == 0 && len(t.hand.windows) > 0
-	if len(ev.direct) > 0 || onlyHand {
-		t.onSampleClock()
+	if len(ev.direct) > 0 || onlyHand || pin != nil {
+		t.onSampleClock(pin != nil)
 		t.settleHand()
 	}
 	slices.SortStableFunc(t.Windows, func(a, b Window) int {
@@ -70,6 +90,8 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 	switch {
 	case onlyHand:
 		t.judgeHand(o, problem)
+	case pin != nil:
+		t.Offset = t.doubtPin(o, problem)
 	case len(ev.direct) > 0:
 		t.Offset = t.doubtMarks(o)
 	default:
@@ -86,6 +108,20 @@ func Align(r *run.Run, stream string) (*Timeline, error) {
 
 func (t *Timeline) warn(code, text string, voids bool) {
 	t.Warnings = append(t.Warnings, Warning{code, text, voids})
+}
+
+// calibrate decides what corrects the samples of all segments: what is known of
+// the meter last.
+func (t *Timeline) calibrate(o Options) {
+	switch {
+	case o.Uncorrected:
+		t.Meter.Calibration = nil
+	case o.Calibration != nil:
+		t.Meter.Calibration = o.Calibration
+	}
+	for _, s := range t.segments {
+		s.info.Calibration = t.Meter.Calibration
+	}
 }
 
 // tieSegments fits each segment's sample clock to the host clock.
@@ -332,6 +368,7 @@ func (t *Timeline) doubtMarks(o Offset) Offset {
 	if o.StepRatio < minStepRatio || o.coarse < plausibleFrom || o.coarse > plausibleTo {
 		return Offset{U: u}
 	}
+	o.Fold = o.Fold.later(o.Seconds)
 	o.Seconds = 0
 	o.U = math.Hypot(math.Hypot(u, o.U), o.coarse)
 	return o

@@ -347,10 +347,24 @@ func variance(s sums) float64 {
 // A Fold is all edges of a run on top of each other: the step response of
 // meter and target together, in equivalent time.
 type Fold struct {
-	// Seconds after the centroid, and the mean normalised power there: 0 before
+	// Seconds after the place where windows begin and end, which is the centroid
+	// where the offset moved them there, and the mean normalised power: 0 before
 	// the step, 1 after it.
 	Seconds, Level []float64
 	Edges          int
+
+	centroid float64 // s after that place
+}
+
+// later is the fold of windows that stay at their marks while the power shows
+// later by d, s.
+func (f Fold) later(d float64) Fold {
+	f.Seconds = slices.Clone(f.Seconds)
+	for k := range f.Seconds {
+		f.Seconds[k] += d
+	}
+	f.centroid += d
+	return f
 }
 
 // foldReach is how far to either side a fold extends, s.
@@ -439,7 +453,7 @@ func (f Fold) MixedSeconds() float64 {
 	r := reachOf(hi-lo, 0)
 	total := 0.0
 	for k := 1; k < len(f.Seconds); k++ {
-		if f.Seconds[k] >= -r.lead && f.Seconds[k] <= r.settle {
+		if at := f.Seconds[k] - f.centroid; at >= -r.lead && at <= r.settle {
 			y := f.Level[k]
 			total += y * (1 - y) * (f.Seconds[k] - f.Seconds[k-1])
 		}
@@ -466,6 +480,44 @@ func (t *Timeline) Folds(limit int) (all Fold, single []Fold) {
 		}
 	}
 	return all, single
+}
+
+// leastParts and mostParts are how many interleaved parts of the edges are
+// compared: windows at the least.
+const leastParts, mostParts = 4, 16
+
+// Response returns the 10-90 % time of the folded edges and its standard
+// uncertainty: from the scatter between parts of the edges, and a sample's
+// width, within which an edge lies anywhere. It is NaN where the edges do not
+// show it.
+func (t *Timeline) Response() (seconds, u float64) {
+	edges := t.edges()
+	parts := min(len(edges)/2, mostParts)
+	if !(t.Offset.ResponseSeconds > 0) || parts < leastParts {
+		return math.NaN(), math.NaN()
+	}
+	r := reachOf(t.Offset.ResponseSeconds, edges[0].tr.period)
+	var found []float64
+	for k := range parts {
+		var part []edge
+		for i := 2 * k; i+1 < len(edges); i += 2 * parts { // both edges of a window
+			part = append(part, edges[i], edges[i+1])
+		}
+		if f := fold(part, 0, r); f.Edges > 0 {
+			found = append(found, f.response())
+		}
+	}
+	n, mean, square := float64(len(found)), 0.0, 0.0
+	for _, x := range found {
+		mean += x / n
+	}
+	for _, x := range found {
+		square += (x - mean) * (x - mean)
+	}
+	if n < 2 {
+		return math.NaN(), math.NaN()
+	}
+	return t.Offset.ResponseSeconds, math.Hypot(math.Sqrt(square/(n-1)/n), edges[0].tr.period/math.Sqrt(12))
 }
 
 func median(v []float64) float64 {

@@ -16,7 +16,8 @@ type evidence struct {
 	items  []item
 	counts mark.Counts
 	notes  []run.Note
-	direct []run.Window // windows that stand on the sample clock already
+	direct []run.Window          // windows that stand on the sample clock already
+	inband map[string]run.InBand // the pin that a stream holds
 	voided map[mark.Op]string
 	damage int
 }
@@ -58,7 +59,7 @@ const maxItems = 20_000_000
 // gather reads all statements of a run.
 func gather(r *run.Run) (*evidence, error) {
 	g := gatherer{
-		evidence: &evidence{target: r.Target, voided: map[mark.Op]string{}},
+		evidence: &evidence{target: r.Target, voided: map[mark.Op]string{}, inband: map[string]run.InBand{}},
 		decoders: map[string]*mark.Decoder{},
 		asked:    map[int64]mark.Op{},
 		wins:     map[int64]*stated{},
@@ -77,6 +78,10 @@ func gather(r *run.Run) (*evidence, error) {
 			g.notes = append(g.notes, *rec.Note)
 		case rec.Window != nil:
 			g.direct = append(g.direct, *rec.Window)
+		case rec.InBand != nil:
+			if _, known := g.inband[rec.InBand.Stream]; known || len(g.inband) < run.MaxSegments {
+				g.inband[rec.InBand.Stream] = *rec.InBand
+			}
 		case rec.Line != nil:
 			if err := g.line(rec.Line); err != nil {
 				return nil, fmt.Errorf("read statements of %s: %w", r.Dir, err)

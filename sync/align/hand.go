@@ -90,10 +90,10 @@ func (t *Timeline) clipQuiet() {
 }
 
 // onSampleClock says that windows stand on the sample clock already, so that
-// no offset moves them.
-func (t *Timeline) onSampleClock() {
+// no offset moves them. pinned: the samples themselves hold the marks.
+func (t *Timeline) onSampleClock(pinned bool) {
 	t.Method = InBand
-	if t.Meter.Clock == meters.Shared {
+	if t.Meter.Clock == meters.Shared && !pinned {
 		t.Method = BySharing
 	}
 	if o := t.hand.offset; o != nil {
@@ -113,6 +113,7 @@ func (t *Timeline) judgeHand(o Offset, problem string) {
 	off := o.Seconds
 	// Each window was put by itself: the scatter of the edges counts, not the
 	// standard error of their mean.
+	o.Fold = o.Fold.later(off)
 	o.Seconds, o.U = 0, math.Hypot(off, o.U*math.Sqrt(float64(o.Edges)))
 	t.Offset = o
 	if math.Abs(off) > 2*t.segments[0].trace.period {

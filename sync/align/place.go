@@ -81,12 +81,17 @@ func (t *Timeline) place(ev *evidence) {
 		case it.bad != nil:
 			t.Windows = append(t.Windows, Window{Win: mark.Win{W: it.bad.w, Alg: it.bad.alg, Op: it.bad.op}, Excluded: it.bad.reason})
 		case it.win != nil:
-			t.Windows = append(t.Windows, p.window(it))
+			w := p.window(it)
+			w.arrived = it.hostSeconds
+			t.Windows = append(t.Windows, w)
+			t.Quiet = append(t.Quiet, t.zones(&w)...)
 		case it.idle != nil:
 			p.idle(it)
 		case it.bound != nil:
 			if it.bound.End {
-				t.Windows = append(t.Windows, p.bounded(open, it))
+				w := p.bounded(open, it)
+				w.arrived = it.hostSeconds
+				t.Windows = append(t.Windows, w)
 				open = nil
 			} else {
 				if open != nil {
@@ -128,11 +133,13 @@ func (p placer) window(it *item) Window {
 	if lag == 0 {
 		lag = -1
 	}
+	w.Seconds, w.lengthSlack = p.ticks.seconds(w.T0, w.T1), nominalLength
 	h0, h1, u, err := p.ticks.past(it, w.T0, w.T1, lag)
 	if err != nil {
-		w.Excluded = err.Error()
+		w.Excluded, w.unplaced = err.Error(), !errors.Is(err, errEndsFirst)
 		return w
 	}
+	w.lengthSlack = fittedLength
 	w.Seconds = h1 - h0
 	switch {
 	case !(w.Seconds > 0):
@@ -145,17 +152,25 @@ func (p placer) window(it *item) Window {
 	w.Segment, w.From, w.To, us, err = p.on(h0, h1)
 	if err != nil {
 		if w.Excluded == "" {
-			w.Excluded = "it lies outside the recording"
+			w.Excluded, w.unplaced = "it lies outside the recording", true
 		}
 		w.From, w.To = 0, 0
 		return w
 	}
 	w.UEdge = math.Hypot(u, us)
-	rate := p.Rate(w.Segment)
-	p.Quiet = append(p.Quiet,
-		Quiet{Segment: w.Segment, From: w.From - w.Pre/rate, To: w.From, Mode: w.Idle},
-		Quiet{Segment: w.Segment, From: w.To, To: w.To + w.Post/rate, Mode: w.Idle})
 	return w
+}
+
+// zones returns the quiet zones around a window that has a place.
+func (t *Timeline) zones(w *Window) []Quiet {
+	if !(w.To > w.From) {
+		return nil
+	}
+	rate := t.Rate(w.Segment)
+	return []Quiet{
+		{Segment: w.Segment, From: w.From - w.Pre/rate, To: w.From, Mode: w.Idle},
+		{Segment: w.Segment, From: w.To, To: w.To + w.Post/rate, Mode: w.Idle},
+	}
 }
 
 // idle places one idle statement; one that cannot be placed says nothing.
@@ -193,11 +208,13 @@ func (p placer) bounded(begin, end *item) Window {
 		}
 	}
 	h0, h1 := begin.hostSeconds, end.hostSeconds
+	w.edgeSlack = arrivalSpread
 	var err error
 	if begin.bound.Ticks != nil && end.bound.Ticks != nil {
+		w.lengthSlack, w.edgeSlack = fittedLength, 0
 		h0, h1, w.UEdge, err = p.ticks.past(end, *begin.bound.Ticks, *end.bound.Ticks, 0)
 		if err != nil {
-			w.Excluded = err.Error()
+			w.Excluded, w.unplaced = err.Error(), !errors.Is(err, errEndsFirst)
 			return w
 		}
 	}

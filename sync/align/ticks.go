@@ -171,7 +171,7 @@ func (c *tickClock) past(it *item, t0, t1 uint64, lag float64) (h0, h1, u float6
 	if r.Epoch >= len(c.fits) || c.fits[r.Epoch] == nil {
 		return 0, 0, 0, errors.New("too few clock beacons around it")
 	}
-	length := float64((t1-t0)&c.mask) / c.hz
+	length := c.seconds(t0, t1)
 	fit := c.fits[r.Epoch]
 	h1, u1, err := fit.Host(r.Seconds)
 	if err != nil {
@@ -188,6 +188,15 @@ func (c *tickClock) past(it *item, t0, t1 uint64, lag float64) (h0, h1, u float6
 		}
 	}
 	return h0, h1, math.Max(u0, u1), nil
+}
+
+// seconds is the length of an interval of ticks at the rate that the target
+// states; 0 where it states none.
+func (c *tickClock) seconds(t0, t1 uint64) float64 {
+	if !(c.hz > 0) {
+		return 0
+	}
+	return float64((t1-t0)&c.mask) / c.hz
 }
 
 // epochBefore returns the epoch before one that has beacons, -1 if none has.

@@ -7,6 +7,7 @@ package align
 import (
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/clock"
@@ -19,7 +20,7 @@ type Method string
 const (
 	ByEdges   Method = "edges"        // arrival fit, and the offset from the power steps
 	ByArrival Method = "arrival"      // arrival fit alone: edges could not be resolved
-	InBand    Method = "inband"       // windows on the sample clock: recorded by the meter itself, or set by hand
+	InBand    Method = "inband"       // windows on the sample clock: a pin or trigger recorded by the meter itself, or set by hand
 	BySharing Method = "shared-clock" // marks and samples stamped by one clock
 )
 
@@ -56,6 +57,13 @@ type Window struct {
 	ByHand bool
 	// Excluded says why the window does not count; "" where it does.
 	Excluded string
+
+	// What a pin that tells when it ran must agree with: arrived is the host
+	// time of its statement, s; lengthSlack how far Seconds may be off, relative,
+	// and edgeSlack the same at the edges, s. unplaced: it is excluded because the
+	// clocks could not place it.
+	arrived, lengthSlack, edgeSlack float64
+	unplaced                        bool
 }
 
 // Quiet is a stretch in which the target was idle and silent, on the sample
@@ -138,6 +146,23 @@ func (t *Timeline) Rate(segment int) float64 { return t.segments[segment].tie.ra
 // sample clock.
 func (t *Timeline) Period(segment int) float64 { return t.segments[segment].trace.period }
 
+// Smear returns how far around a place on a segment's sample clock a step of
+// power may show that stands there, because the sample it falls into stands for
+// longer than 1.5 periods: from and to are x where none does.
+func (t *Timeline) Smear(segment int, x float64) (from, to float64) {
+	tr := t.segments[segment].trace
+	u := 2 * t.Offset.U
+	from, to = x, x
+	// To the next knot: between knots power counts as constant.
+	if s := tr.sample(x - u); s.length() > 0 {
+		from = math.Min(x, s.from-finestKnot)
+	}
+	if s := tr.sample(x + u); s.length() > 0 {
+		to = math.Max(x, s.to+finestKnot)
+	}
+	return from, to
+}
+
 // Stretch is the power of consecutive samples.
 type Stretch struct {
 	StartSeconds  float64   // where the first one begins, on the clock of Window.StartSeconds
@@ -170,7 +195,7 @@ func (t *Timeline) Power() iter.Seq2[Stretch, error] {
 	return func(yield func(Stretch, error) bool) {
 		end := 0.0
 		for _, s := range t.segments {
-			f := filler{trace: &trace{}, lost: s.lost}
+			f := filler{trace: &trace{means: s.trace.means, calibration: s.info.Calibration}, lost: s.lost}
 			if s.info.RateHz > 0 {
 				f.period = 1 / s.info.RateHz
 			}

@@ -27,8 +27,12 @@ type trace struct {
 
 	rows, missing int64   // samples seen, of these without a value
 	period        float64 // nominal, or the typical distance of samples, s
+	means         bool    // samples carry times, and are means until the next one
+	long          []span  // samples that stand beyond longHold and cover a knot, ascending
 
 	keeper keeper // of samples that tell the meter's character
+
+	calibration *meters.Calibration // corrects samples; nil: none
 
 	next int  // first knot not yet passed
 	at   sums // integral up to pos
@@ -73,7 +77,7 @@ const finestKnot = 2e-3 // s
 // newTrace plans knots over the near spans on a grid of samples, and exactly
 // at the places in exact.
 func newTrace(info meters.Info, near []span, exact []float64) *trace {
-	t := &trace{}
+	t := &trace{means: info.RateHz == 0 && info.Sample == meters.Mean, calibration: info.Calibration}
 	if info.RateHz > 0 {
 		t.period = 1 / info.RateHz
 	}
@@ -219,6 +223,9 @@ func (f *filler) add(b *run.Batch) error {
 	if err != nil {
 		return err
 	}
+	f.calibration.Of(meters.Watts).Apply(p)
+	f.calibration.Of(meters.Volts).Apply(v)
+	f.calibration.Of(meters.Amps).Apply(a)
 	f.rows += int64(b.Rows)
 	if b.TimesNs != nil {
 		return f.addTimed(b, p, v, a)
@@ -344,8 +351,13 @@ func sumPowers(p []float64) sums {
 const typicalAfter = 64
 
 // maxHold bounds, in typical intervals, how long a sample stands for the time
-// until the next one; a longer silence is a gap.
+// until the next one; a longer silence is a gap. A mean over that time stands for
+// all of it.
 const maxHold = 2.5
+
+// longHold is how long a sample stands, in typical intervals, beyond which it
+// smears an edge further than those who look for edges expect of a sample.
+const longHold = 1.5
 
 // addTimed adds samples that carry their own times: each holds until the next.
 func (f *filler) addTimed(b *run.Batch, p, v, a []float64) error {
@@ -381,7 +393,7 @@ func (f *filler) release(x float64) {
 		f.period = sorted[len(sorted)/2]
 	}
 	hold := dt
-	if f.period > 0 && dt > maxHold*f.period {
+	if !f.means && f.period > 0 && dt > maxHold*f.period {
 		hold = f.period
 	}
 	if math.IsNaN(f.held.joules) {
@@ -389,7 +401,11 @@ func (f *filler) release(x float64) {
 		f.hole(x)
 		return
 	}
+	before := f.next
 	f.pass(f.heldAt+hold, f.held.times(hold))
+	if hold > longHold*f.period && f.next > before {
+		f.long = append(f.long, span{f.heldAt, f.heldAt + hold})
+	}
 	if f.see != nil && hold > 0 && !f.ended {
 		f.watts = append(f.watts[:0], f.held.joules) // in a second: W
 		f.ended = !f.see(f.heldAt, hold, f.watts)
@@ -401,6 +417,16 @@ func (f *filler) flush() {
 	if f.haveHeld {
 		f.release(f.heldAt + f.period)
 	}
+}
+
+// sample returns the span of the long sample that x lies in; an empty one at x
+// where it lies in none.
+func (t *trace) sample(x float64) span {
+	k := sort.Search(len(t.long), func(k int) bool { return t.long[k].to > x })
+	if k < len(t.long) && t.long[k].from < x {
+		return t.long[k]
+	}
+	return span{x, x}
 }
 
 // columns finds the power of a batch: watts, or volts and amps.

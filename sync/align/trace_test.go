@@ -118,3 +118,57 @@ func TestTraceOfTimedSamples(t *testing.T) {
 		t.Error("time that steps back was taken")
 	}
 }
+
+// Means over unequal times keep their whole energy, however long they are, and
+// long ones are known by their place; points do not stand for a gap.
+func TestTraceOfUnequalMeans(t *testing.T) {
+	const seed = 20261130
+	r := rand.New(rand.NewPCG(seed, 0))
+	for _, kind := range []meters.SampleKind{meters.Mean, meters.Point} {
+		var at []float64
+		b := &run.Batch{Segment: 1, Columns: map[string][]float64{}}
+		for x := 0.0; x < 20; x += 0.01 * (0.1 + r.ExpFloat64()) {
+			if r.IntN(100) == 0 {
+				x += 0.2
+			}
+			at = append(at, x)
+			b.TimesNs = append(b.TimesNs, int64(x*1e9))
+			b.Columns[meters.Watts] = append(b.Columns[meters.Watts], 1+r.Float64())
+		}
+		b.Rows = len(at)
+		tr := newTrace(meters.Info{Sample: kind}, []span{{0, 20}}, nil)
+		err := tr.fill(func(yield func(*run.Batch, error) bool) { yield(b, nil) }, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 200 {
+			from := 2 + 17*r.Float64() // what is typical is known by then
+			to := from + (19-from)*r.Float64()
+			joules, seconds := 0.0, 0.0
+			for i, w := range b.Columns[meters.Watts][:len(at)-1] {
+				end := at[i+1]
+				if kind == meters.Point && end-at[i] > maxHold*tr.period {
+					end = at[i] + tr.period
+				}
+				if part := math.Min(to, end) - math.Max(from, at[i]); part > 0 {
+					joules += w * part
+					seconds += part
+				}
+			}
+			got := tr.between(span{from, to})
+			if math.Abs(got.joules-joules) > 2e-3 || math.Abs(got.seconds-seconds) > 2e-3 {
+				t.Fatalf("%s, seed %d, from %g to %g s: %+v, want %g J in %g s", kind, seed, from, to, got, joules, seconds)
+			}
+		}
+		for i := range at[typicalAfter : len(at)-1] {
+			i += typicalAfter // before, what is typical is not known
+			mid := (at[i] + at[i+1]) / 2
+			s := tr.sample(mid)
+			long := at[i+1]-at[i] > longHold*tr.period*1.2
+			gap := kind == meters.Point && at[i+1]-at[i] > maxHold*tr.period
+			if !gap && long && math.Abs(s.length()-at[i+1]+at[i]) > 1e-6 || gap && s.length() != 0 {
+				t.Fatalf("%s, seed %d: sample from %g to %g s is seen as %+v", kind, seed, at[i], at[i+1], s)
+			}
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/joulemark/joulemark/analysis"
+	"github.com/joulemark/joulemark/internal/campaign"
+	"github.com/joulemark/joulemark/internal/record"
+	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/meters/process"
+	"github.com/joulemark/joulemark/run"
+	"github.com/joulemark/joulemark/sync/align"
+	"github.com/joulemark/joulemark/sync/mark"
+)
+
+const execHelp = `Measures what a command costs: it is run again and again in windows, with idle
+time around each, while the meters are recorded; then the table is printed.
+
+  joulemark exec -- sha256sum big.iso
+  joulemark exec --meter rapl --runs 20 -- openssl speed -seconds 1 sha256
+  joulemark exec -L level=1,6,9 -- gzip -kf -{level} data
+
+The command is not handed to a shell: wrap a pipeline as sh -c '...'. A command
+that takes less than a window (--window) is run several times in each; energy
+and latency are those of one run, with all that starting a process costs. The
+meter sees the whole machine: let it be otherwise idle.
+
+With -L every combination of the values is measured, in random order within each
+round. {NAME} in the command, in --prepare and in --conclude is replaced.`
+
+// execFlags is what a person asks of exec.
+type execFlags struct {
+	recordFlags
+	runs, warmup      int
+	batch             int64
+	window            time.Duration
+	pre, post, lead   time.Duration
+	prepare, conclude string
+	parameters        []string
+	alg               string
+	ignore, output    bool
+	seed              uint64
+}
+
+func execVerb(env *Env, l lab) *cobra.Command {
+	var o execFlags
+	c := &cobra.Command{
+		Use: "exec [flags] -- CMD [ARG]...", Short: "measure a command", Long: execHelp, Args: cobra.MinimumNArgs(1),
+		Annotations: map[string]string{leaves: "a meter"},
+		RunE:        func(c *cobra.Command, args []string) error { return o.exec(c.Context(), env, l, args) },
+	}
+	f := c.Flags()
+	f.StringArrayVar(&o.meters, "meter", nil, "meter: a `SPEC`, or NAME=SPEC; may be repeated (default the one that is there)")
+	f.IntVar(&o.runs, "runs", 10, "windows of each command")
+	f.IntVar(&o.warmup, "warmup", 1, "runs of each command before all windows")
+	f.Int64Var(&o.batch, "batch", 0, "runs of the command in a window (default as many as fill it)")
+	f.DurationVar(&o.window, "window", 2*time.Second, "least length of a window")
+	f.DurationVar(&o.pre, "pre", 500*time.Millisecond, "idle time before each window")
+	f.DurationVar(&o.post, "post", 500*time.Millisecond, "idle time after each window")
+	f.DurationVar(&o.lead, "lead", 3*time.Second, "idle time before the first window and after the last")
+	f.StringVar(&o.prepare, "prepare", "", "`COMMAND` to run before each window")
+	f.StringVar(&o.conclude, "conclude", "", "`COMMAND` to run after each window")
+	f.StringArrayVarP(&o.parameters, "parameter-list", "L", nil, "measure the command for each value: `NAME=VALUE,VALUE...`; may be repeated")
+	f.StringVar(&o.alg, "name", "", "`NAME` of the command in results (default that of the program, with its parameters)")
+	f.BoolVarP(&o.ignore, "ignore-failure", "i", false, "measure a command although it fails")
+	f.BoolVar(&o.output, "show-output", false, "let the command print on stderr (default its output is thrown away)")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the order and of the phase of windows")
+	f.StringVarP(&o.out, "output", "o", "", "write the run to this `FOLDER`, which must not exist (default runs/DATE-NAME)")
+	f.StringArrayVar(&o.notes, "note", nil, "remark that is kept in the run: a `TEXT`; may be repeated")
+	f.BoolVar(&o.json, "json", false, "print JSON (joulemark.results/1) at the end")
+	f.BoolVar(&o.plain, "plain", false, "plain lines instead of the live view")
+	return c
+}
+
+func (o *execFlags) exec(ctx context.Context, env *Env, l lab, argv []string) error {
+	plan, err := o.plan(argv)
+	if err != nil {
+		return err
+	}
+	o.recordFlags.name = "exec"
+	options, err := o.options(l)
+	if err != nil {
+		return err
+	}
+	machine := campaign.Local{Host: meters.NewHost(options.HostNs)}
+	if o.output {
+		machine.Output = os.Stderr
+	}
+	plan.Progress = func(done, all int, c campaign.Command, n int64) {
+		if o.plain || !env.Terminal {
+			fmt.Fprintf(env.Stderr, "window %d of %d: %s, %d runs\n", done+1, all, c.Alg, n)
+		}
+	}
+	options.Work = func(ctx context.Context, to record.Marks) error {
+		return plan.Run(ctx, machine, func(l run.Line) error {
+			to.Line(l)
+			return nil
+		})
+	}
+	for i, m := range options.Meters {
+		// The marks are those of the command, not those of a meter's own target.
+		options.Meters[i].Open = func(ctx context.Context, notify func(meters.Notice)) (meters.Meter, error) {
+			m, err := m.Open(ctx, notify)
+			return struct{ meters.Meter }{m}, err
+		}
+	}
+	recorder, err := record.New(options)
+	if err != nil {
+		return usage("%w", err)
+	}
+	view := watch(env, recorder, viewOptions{run: options.Dir, plain: o.plain})
+	result, err := recorder.Run(ctx)
+	view.end()
+	if result.Run != "" {
+		fmt.Fprintf(env.Stderr, "recorded: %s\n", result.Run)
+	}
+	if err != nil {
+		return recordFailure(err, options.Dir)
+	}
+	return o.report(env, result)
+}
+
+// report prints the table of what was recorded.
+func (o *execFlags) report(env *Env, result record.Result) error {
+	set, err := analyzeAll([]string{result.Run}, "", align.Options{}, analysis.Options{Baseline: analysis.Local})
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printResults(env.Stdout, set)
+	}
+	return printTables(env.Stdout, set.Runs)
+}
+
+// plan makes the plan of the flags, and checks them.
+func (o *execFlags) plan(argv []string) (campaign.Commands, error) {
+	p := campaign.Commands{
+		Windows: o.runs, Warmup: o.warmup, Batch: o.batch, WindowSeconds: o.window.Seconds(),
+		PreSeconds: o.pre.Seconds(), PhaseSeconds: phaseSeconds, PostSeconds: o.post.Seconds(), LeadSeconds: o.lead.Seconds(),
+		Seed: o.seed, IgnoreFailure: o.ignore, Hello: thisMachine(),
+	}
+	switch {
+	case o.runs < 1:
+		return p, usage("--runs %d is not above 0", o.runs)
+	case o.warmup < 0:
+		return p, usage("--warmup %d is negative", o.warmup)
+	case o.batch < 0:
+		return p, usage("--batch %d is negative", o.batch)
+	case o.window <= 0 || o.pre < 0 || o.post < 0 || o.lead < 0:
+		return p, usage("--window must be above 0, --pre, --post and --lead not below")
+	}
+	all, err := combinations(o.parameters)
+	if err != nil {
+		return p, err
+	}
+	for _, values := range all {
+		c := campaign.Command{Alg: o.alg, Op: "run"}
+		if c.Alg == "" {
+			c.Alg = filepath.Base(argv[0])
+		}
+		for _, v := range values {
+			c.Alg += " " + v.name + "=" + v.value
+		}
+		for _, a := range argv {
+			c.Argv = append(c.Argv, replace(a, values))
+		}
+		for _, x := range []struct {
+			from string
+			to   *[]string
+		}{{o.prepare, &c.Prepare}, {o.conclude, &c.Conclude}} {
+			words, err := splitWords(x.from)
+			if err != nil {
+				return p, err
+			}
+			for _, w := range words {
+				*x.to = append(*x.to, replace(w, values))
+			}
+		}
+		p.List = append(p.List, c)
+	}
+	return p, nil
+}
+
+// phaseSeconds spreads the beginnings of windows over two packets of the
+// slowest USB meter, 80 ms.
+const phaseSeconds = 0.08
+
+// parameter is a value of a name in braces.
+type parameter struct{ name, value string }
+
+func replace(text string, values []parameter) string {
+	for _, v := range values {
+		text = strings.ReplaceAll(text, "{"+v.name+"}", v.value)
+	}
+	return text
+}
+
+// combinations returns each value of each list with each of the others; one
+// empty combination where there is no list.
+func combinations(lists []string) ([][]parameter, error) {
+	all := [][]parameter{nil}
+	for _, list := range lists {
+		name, values, ok := strings.Cut(list, "=")
+		if !ok || name == "" || values == "" {
+			return nil, usage("-L %q is not NAME=VALUE,VALUE", list)
+		}
+		var next [][]parameter
+		for _, before := range all {
+			if slices.ContainsFunc(before, func(p parameter) bool { return p.name == name }) {
+				return nil, usage("-L names %s twice", name)
+			}
+			for _, v := range strings.Split(values, ",") {
+				next = append(next, append(slices.Clone(before), parameter{name, v}))
+			}
+		}
+		all = next
+	}
+	if len(all) > maxCombinations {
+		return nil, usage("-L makes %d combinations, at most %d are measured", len(all), maxCombinations)
+	}
+	return all, nil
+}
+
+const maxCombinations = 1000
+
+// thisMachine describes the machine that this program runs on.
+func thisMachine() mark.Hello {
+	h := mark.Hello{ISA: runtime.GOARCH, Bits: 32 << (^uint(0) >> 63)}
+	h.Target, _ = os.Hostname()
+	return h
+}
+
+// splitWords splits as a shell does, without being one.
+func splitWords(text string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	words, err := process.Split(text)
+	if err != nil {
+		return nil, &failure{code: exitUsage, err: err, hint: meters.Hint(err)}
+	}
+	return words, nil
+}
