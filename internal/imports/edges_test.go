@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/joulemark/joulemark/run"
 )
 
 // in returns the options with files of a folder.
@@ -90,11 +92,8 @@ func TestEdges(t *testing.T) {
 		name, samples, edges, spec, windows, notes string
 		count                                      int
 	}{
-		{"pin alone", samplesWithPin(30, [2]int{3, 8}, [2]int{12, 13}, [2]int{20, 24}), "", "pin=d0,alg=A,op=sign,n=2", "A/sign x2 3-8 A/sign x2 20-24", "stated-volts! glitches", 6},
-		{"pin, low", samplesWithPin(30, [2]int{3, 8}, [2]int{20, 24}), "", "pin=d0,active=low", "/unnamed x1 8-20", "stated-volts! count-assumed!", 4},
-		{"cut by the end", samplesWithPin(30, [2]int{3, 8}, [2]int{20, 30}), "", "pin=d0,n=1", "/unnamed x1 3-8", "stated-volts!", 3},
-		{"open at the start", samplesWithPin(30, [2]int{0, 8}, [2]int{20, 25}), "", "pin=d0,n=1", "/unnamed x1 20-25", "stated-volts!", 3},
 		{"offset", samplesWithPin(30), read("sigrok.vcd"), "f.vcd,channel=TRIG,offset=10us,n=5", "/unnamed x5 3-6 /unnamed x5 21-27", "stated-volts! glitches", 6},
+		{"low", samplesWithPin(30), read("saleae.csv"), "f.csv,offset=10us,active=low", "/unnamed x1 6-8", "stated-volts! count-assumed!", 3},
 		{"offset, partly outside", samplesWithPin(30), read("sigrok.vcd"), "f.vcd,channel=TRIG,offset=70us,n=5", "/unnamed x5 9-12", "stated-volts! glitches windows-outside!", 6},
 		{"shared edges", synced, read("sigrok.vcd"), "f.vcd,channel=TRIG,sync=SYNC,pin=d0,n=1", "/unnamed x1 9-12 /unnamed x1 27-33", "stated-volts! glitches", 6},
 		{"sigrok CSV", samplesWithPin(30), read("sigrok.csv"), "f.csv,channel=TRIG,offset=0s,n=1", "/unnamed x1 2-4", "stated-volts!", 2},
@@ -111,6 +110,23 @@ func TestEdges(t *testing.T) {
 		}
 		if windowsOf(got) != c.windows || codes(got.notes) != c.notes || len(got.edges) != c.count || got.summary.Windows != int64(len(got.windows)) {
 			t.Errorf("%s: windows %s, notes %s, %d edges\nwant %s, %s, %d", c.name, windowsOf(got), codes(got.notes), len(got.edges), c.windows, c.notes, c.count)
+		}
+	}
+}
+
+// A pin of the samples alone is declared, and its windows are left to analysis.
+func TestPinDeclared(t *testing.T) {
+	for spec, want := range map[string]run.InBand{
+		"pin=d0":                              {Stream: "meter", Column: "d0", Active: 1, N: 7},
+		"pin=d0,active=low,alg=A,op=sign,n=3": {Stream: "meter", Column: "d0", Active: 0, Alg: "A", Op: "sign", N: 3},
+	} {
+		o, err := ParseEdges(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := importFiles(t, Options{Samples: "s", Volts: 3.3, Edges: o, Count: 7}, map[string]string{"s": samplesWithPin(30, [2]int{3, 8})})
+		if err != nil || len(got.inband) != 1 || got.inband[0] != want || len(got.windows)+len(got.edges) > 0 {
+			t.Errorf("%s: %+v, %v", spec, got.inband, err)
 		}
 	}
 }
@@ -143,7 +159,7 @@ func TestEdgeErrors(t *testing.T) {
 		return "$timescale 1 us $end $var wire 1 ! A $end $var wire 1 \" B $end $enddefinitions $end\n" + body
 	}
 	for _, c := range []struct{ name, samples, edges, spec, want string }{
-		{"no edges on the pin", flat, "", "pin=d0", "s: the pin d0 bounds no window within the samples (0 edges, 0 pulses too short, 0 outside)"},
+		{"no edges on the pin", flat, "", "pin=d0", "s: its pin d0 never changes"},
 		{"two channels", flat, vcd("#1 1!"), "f,offset=0s", `f: its channels are ["A" "B"]; choose one with channel=NAME`},
 		{"unknown channel", flat, vcd("#1 1!"), "f,channel=C,offset=0s", `f: its channels are ["A" "B"]; choose one with channel=NAME`},
 		{"not the same signal", samplesWithPin(30, [2]int{3, 8}), vcd("#1 0!\n#10 1!"), "f,channel=A,pin=d0", "f: 1 edges in the file and 2 in the samples: these are not the same signal; name another pin or sync channel, or state offset="},

@@ -24,6 +24,7 @@ type imported struct {
 	lines    []run.Line
 	windows  []run.Window
 	edges    []run.Edge
+	inband   []run.InBand
 	notes    []run.Note
 	env      map[string]string
 	log      []string // what Import told
@@ -61,6 +62,8 @@ func readBack(t *testing.T, dir string) imported {
 			t.Fatal(err)
 		case rec.Line != nil:
 			got.lines = append(got.lines, *rec.Line)
+		case rec.InBand != nil:
+			got.inband = append(got.inband, *rec.InBand)
 		case rec.Edge != nil:
 			got.edges = append(got.edges, *rec.Edge)
 		case rec.Window != nil:
