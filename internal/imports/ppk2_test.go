@@ -7,9 +7,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +128,44 @@ func TestPPK2ScanAgrees(t *testing.T) {
 	}
 	if fmt.Sprint(a.columns) != fmt.Sprint(b.columns) || a.columns["amps"][1] != float64(float32(0.123456789)) {
 		t.Errorf("%v\n%v", a.columns, b.columns)
+	}
+}
+
+// TestPPK2Times: whatever the digits of the times, each row lands in its place.
+func TestPPK2Times(t *testing.T) {
+	seed := newSeed()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for range 20 {
+		first, decimals := rnd.Int64N(1e9)>>rnd.IntN(30), rnd.IntN(4)
+		var b strings.Builder
+		b.WriteString("Timestamp(ms),Current(uA)\n")
+		place, places := first, []int64{}
+		for i := range 300 {
+			text := strconv.FormatFloat(float64(place)/100, 'f', -1, 64)
+			if decimals > 1 {
+				text = strconv.FormatFloat(float64(place)/100, 'f', decimals, 64)
+			}
+			fmt.Fprintf(&b, "%s,%d\n", text, i+1)
+			places = append(places, place-first)
+			place++
+			if i > 2 && rnd.IntN(20) == 0 {
+				place += rnd.Int64N(15)
+			}
+		}
+		got, err := importText(t, Options{Volts: 3.3}, "f", b.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		amps := got.columns["amps"]
+		for i, p := range places {
+			if amps[p] != float64(float32(float64(i+1)/1e6)) {
+				t.Fatalf("first %d, %d decimals: row %d is not at %d", first, decimals, i, p)
+			}
+		}
+		if int64(len(amps)) != places[len(places)-1]+1 {
+			t.Fatalf("%d samples, want %d", len(amps), places[len(places)-1]+1)
+		}
 	}
 }
 
