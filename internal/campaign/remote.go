@@ -65,7 +65,7 @@ func (r *Remote) Run(ctx context.Context, argv []string, n int64, ignore bool) (
 		stop = "|| :"
 	}
 	script := fmt.Sprintf("rc=0; i=0; t0=$(date +%%s%%N); while [ $i -lt %d ]; do %s </dev/null >/dev/null 2>&1 %s; i=$((i+1)); done; t1=$(date +%%s%%N); echo \"%s$t0 $t1 $rc\"",
-		n, quote(argv), stop, answer)
+		n, Quote(argv), stop, answer)
 	fields, _, err := r.ask(ctx, script, 3, -1)
 	if err != nil {
 		return Batch{}, err
@@ -81,9 +81,9 @@ func (r *Remote) Run(ctx context.Context, argv []string, n int64, ignore bool) (
 	return Batch{From: from, To: to}, err
 }
 
-// quote makes one shell word of each argument (POSIX.1-2017, Shell Command
+// Quote makes one shell word of each argument (POSIX.1-2017, Shell Command
 // Language, 2.2.2).
-func quote(argv []string) string {
+func Quote(argv []string) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {
 		words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"

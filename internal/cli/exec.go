@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,12 +17,14 @@ import (
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/internal/campaign"
+	"github.com/joulemark/joulemark/internal/lines"
 	"github.com/joulemark/joulemark/internal/record"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/meters/process"
 	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/align"
 	"github.com/joulemark/joulemark/sync/mark"
+	"github.com/joulemark/joulemark/sync/source"
 )
 
 const execHelp = `Measures what a command costs: it is run again and again in windows, with idle
@@ -35,7 +40,15 @@ and latency are those of one run, with all that starting a process costs. The
 meter sees the whole machine: let it be otherwise idle.
 
 With -L every combination of the values is measured, in random order within each
-round. {NAME} in the command, in --prepare and in --conclude is replaced.`
+round. {NAME} in the command, in --prepare and in --conclude is replaced.
+
+Programs that time many operations themselves and print as they go are run whole,
+with --lines; their windows touch, and idle is what lies before and after:
+
+  joulemark exec --lines openssl-speed -- openssl speed -mr -elapsed -seconds 3 ed25519
+
+Adapters (--lines):
+%s`
 
 // execFlags is what a person asks of exec.
 type execFlags struct {
@@ -46,21 +59,34 @@ type execFlags struct {
 	pre, post, lead   time.Duration
 	prepare, conclude string
 	parameters        []string
-	alg               string
+	alg, ssh, lines   string
+	lineOptions       []string
 	ignore, output    bool
 	seed              uint64
 }
 
 func execVerb(env *Env, l lab) *cobra.Command {
 	var o execFlags
+	var adapters strings.Builder
+	for _, a := range lines.Adapters {
+		fmt.Fprintf(&adapters, "  %-16s%s\n", a.Name, a.Summary)
+		for _, x := range a.Options {
+			fmt.Fprintf(&adapters, "    %-14s%s (default %s)\n", x.Name+"=", x.Summary, cmp.Or(x.Default, "none"))
+		}
+	}
 	c := &cobra.Command{
-		Use: "exec [flags] -- CMD [ARG]...", Short: "measure a command", Long: execHelp, Args: cobra.MinimumNArgs(1),
+		Use: "exec [flags] -- CMD [ARG]...", Short: "measure a command", Long: fmt.Sprintf(execHelp, adapters.String()), Args: cobra.MinimumNArgs(1),
 		Annotations: map[string]string{leaves: "a meter"},
-		RunE:        func(c *cobra.Command, args []string) error { return o.exec(c.Context(), env, l, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if o.lines != "" && !c.Flags().Changed("runs") {
+				o.runs = 1
+			}
+			return o.exec(c.Context(), env, l, args)
+		},
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.meters, "meter", nil, "meter: a `SPEC`, or NAME=SPEC; may be repeated (default the one that is there)")
-	f.IntVar(&o.runs, "runs", 10, "windows of each command")
+	f.IntVar(&o.runs, "runs", 10, "windows of each command; with --lines how often it is run, 1 unless given")
 	f.IntVar(&o.warmup, "warmup", 1, "runs of each command before all windows")
 	f.Int64Var(&o.batch, "batch", 0, "runs of the command in a window (default as many as fill it)")
 	f.DurationVar(&o.window, "window", 2*time.Second, "least length of a window")
@@ -71,6 +97,9 @@ func execVerb(env *Env, l lab) *cobra.Command {
 	f.StringVar(&o.conclude, "conclude", "", "`COMMAND` to run after each window")
 	f.StringArrayVarP(&o.parameters, "parameter-list", "L", nil, "measure the command for each value: `NAME=VALUE,VALUE...`; may be repeated")
 	f.StringVar(&o.alg, "name", "", "`NAME` of the command in results (default that of the program, with its parameters)")
+	f.StringVar(&o.ssh, "ssh", "", "run the command on this `HOST`, over your own ssh; it needs keys without a question, and GNU date there")
+	f.StringVar(&o.lines, "lines", "", "run the command whole, and make windows of the lines it prints: `ADAPTER`, below")
+	f.StringArrayVar(&o.lineOptions, "line-option", nil, "option of the adapter: `KEY=VALUE`; may be repeated")
 	f.BoolVarP(&o.ignore, "ignore-failure", "i", false, "measure a command although it fails")
 	f.BoolVar(&o.output, "show-output", false, "let the command print on stderr (default its output is thrown away)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the order and of the phase of windows")
@@ -82,29 +111,21 @@ func execVerb(env *Env, l lab) *cobra.Command {
 }
 
 func (o *execFlags) exec(ctx context.Context, env *Env, l lab, argv []string) error {
-	plan, err := o.plan(argv)
-	if err != nil {
-		return err
-	}
 	o.recordFlags.name = "exec"
 	options, err := o.options(l)
 	if err != nil {
 		return err
 	}
-	machine := campaign.Local{Host: meters.NewHost(options.HostNs)}
-	if o.output {
-		machine.Output = os.Stderr
+	if o.runs < 1 {
+		return usage("--runs %d is not above 0", o.runs)
 	}
-	plan.Progress = func(done, all int, c campaign.Command, n int64) {
-		if o.plain || !env.Terminal {
-			fmt.Fprintf(env.Stderr, "window %d of %d: %s, %d runs\n", done+1, all, c.Alg, n)
-		}
+	if o.lines != "" {
+		options.Work, err = o.listen(options.HostNs, argv)
+	} else {
+		options.Work, err = o.windows(env, options.HostNs, argv)
 	}
-	options.Work = func(ctx context.Context, to record.Marks) error {
-		return plan.Run(ctx, machine, func(l run.Line) error {
-			to.Line(l)
-			return nil
-		})
+	if err != nil {
+		return err
 	}
 	for i, m := range options.Meters {
 		// The marks are those of the command, not those of a meter's own target.
@@ -129,6 +150,120 @@ func (o *execFlags) exec(ctx context.Context, env *Env, l lab, argv []string) er
 	return o.report(env, result)
 }
 
+// windows returns the work of running the command in windows.
+func (o *execFlags) windows(env *Env, clock meters.HostClock, argv []string) (func(context.Context, record.Marks) error, error) {
+	plan, err := o.plan(argv)
+	if err != nil {
+		return nil, err
+	}
+	plan.Progress = func(done, all int, c campaign.Command, n int64) {
+		if o.plain || !env.Terminal {
+			fmt.Fprintf(env.Stderr, "window %d of %d: %s, %d runs\n", done+1, all, c.Alg, n)
+		}
+	}
+	return func(ctx context.Context, to record.Marks) error {
+		line := func(l run.Line) error {
+			to.Line(l)
+			return nil
+		}
+		host := meters.NewHost(clock)
+		if o.ssh == "" {
+			machine := campaign.Local{Host: host}
+			if o.output {
+				machine.Output = os.Stderr
+			}
+			return plan.Run(ctx, machine, line)
+		}
+		shell, err := process.Talk(o.over("sh"), clock)
+		if err != nil {
+			return err
+		}
+		defer shell.Close()
+		return plan.Run(ctx, campaign.NewRemote(host, shell), line)
+	}, nil
+}
+
+// over is the command that runs a line of shell on the other machine.
+func (o *execFlags) over(line string) []string { return []string{"ssh", "-T", o.ssh, line} }
+
+// listen returns the work of running the command and reading its lines.
+func (o *execFlags) listen(clock meters.HostClock, argv []string) (func(context.Context, record.Marks) error, error) {
+	settings := map[string]string{}
+	for _, pair := range o.lineOptions {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, usage("--line-option %q is not KEY=VALUE", pair)
+		}
+		settings[key] = value
+	}
+	reader, err := lines.New(o.lines, lines.Config{Source: campaign.Source, Options: settings})
+	if err != nil {
+		return nil, usage("--%w", err)
+	}
+	if o.ssh != "" {
+		argv = o.over(campaign.Quote(argv))
+	}
+	host := meters.NewHost(clock)
+	return func(ctx context.Context, to record.Marks) error {
+		hello, err := mark.Append(nil, o.machine().Statement())
+		if err != nil {
+			return err
+		}
+		to.Line(run.Line{HostNs: clock(), Source: campaign.Source, Text: hello[:len(hello)-1]})
+		pause := func() error { return host.Wait(ctx, clock()+int64(o.lead)) }
+		if err := pause(); err != nil {
+			return err
+		}
+		defer finish(clock, reader, to)
+		for range o.runs {
+			if err := o.hear(ctx, clock, argv, reader, to); err != nil {
+				return err
+			}
+			if err := pause(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// finish takes what the adapter still held.
+func finish(clock meters.HostClock, reader lines.Machine, to record.Marks) {
+	for _, l := range reader.Close() {
+		to.Line(l)
+	}
+	for _, n := range reader.Notes() {
+		n.HostNs = clock()
+		to.Note(n)
+	}
+}
+
+// hear runs the command once and hands its lines over.
+func (o *execFlags) hear(ctx context.Context, clock meters.HostClock, argv []string, reader lines.Machine, to record.Marks) error {
+	p, err := process.Both(argv, clock)
+	if err != nil {
+		return err
+	}
+	var last []byte
+	err = source.NewLines(campaign.Source, p).Watch(ctx, func(hostNs int64, text []byte) {
+		last = append(last[:0], text...)
+		if o.output {
+			fmt.Fprintf(os.Stderr, "%s\n", printable(string(text)))
+		}
+		for _, l := range reader.Feed(text, hostNs) {
+			to.Line(l)
+		}
+	})
+	p.Close()
+	switch {
+	case errors.Is(err, io.EOF) || err != nil && o.ignore && ctx.Err() == nil:
+		return nil
+	case err != nil:
+		return &meters.Problem{Err: fmt.Errorf("%w; its last line: %q", err, last), Hint: "--show-output shows all that it prints; --ignore-failure takes its windows anyway"}
+	}
+	return ctx.Err()
+}
+
 // report prints the table of what was recorded.
 func (o *execFlags) report(env *Env, result record.Result) error {
 	set, err := analyzeAll([]string{result.Run}, "", align.Options{}, analysis.Options{Baseline: analysis.Local})
@@ -146,11 +281,9 @@ func (o *execFlags) plan(argv []string) (campaign.Commands, error) {
 	p := campaign.Commands{
 		Windows: o.runs, Warmup: o.warmup, Batch: o.batch, WindowSeconds: o.window.Seconds(),
 		PreSeconds: o.pre.Seconds(), PhaseSeconds: phaseSeconds, PostSeconds: o.post.Seconds(), LeadSeconds: o.lead.Seconds(),
-		Seed: o.seed, IgnoreFailure: o.ignore, Hello: thisMachine(),
+		Seed: o.seed, IgnoreFailure: o.ignore, Hello: o.machine(),
 	}
 	switch {
-	case o.runs < 1:
-		return p, usage("--runs %d is not above 0", o.runs)
 	case o.warmup < 0:
 		return p, usage("--warmup %d is negative", o.warmup)
 	case o.batch < 0:
@@ -232,8 +365,11 @@ func combinations(lists []string) ([][]parameter, error) {
 
 const maxCombinations = 1000
 
-// thisMachine describes the machine that this program runs on.
-func thisMachine() mark.Hello {
+// machine describes the machine that the command runs on.
+func (o *execFlags) machine() mark.Hello {
+	if o.ssh != "" {
+		return mark.Hello{Target: o.ssh}
+	}
 	h := mark.Hello{ISA: runtime.GOARCH, Bits: 32 << (^uint(0) >> 63)}
 	h.Target, _ = os.Hostname()
 	return h

@@ -32,6 +32,7 @@ var commonSettings = []meters.Setting{
 	{Key: "model", Help: "the product, where its USB id fits several"},
 	{Key: "serial", Help: "which one, where several are plugged in"},
 	{Key: "firmware", Help: "its version, as its display shows it; some want to be treated differently"},
+	{Key: "as", Help: "the name under which it was calibrated or characterised ('joulemark calibrate --list')"},
 }
 
 // rootSetting is of meters that are made of the kernel's files.

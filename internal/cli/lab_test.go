@@ -145,7 +145,7 @@ func TestLabRefuses(t *testing.T) {
 		"d":            `meter "d" is none of a, b or c`,
 		"":             `meter spec "" is not`,
 		"a+tcp":        `meter a is reached over hidraw or usb, not over "tcp"`,
-		"b:x,amps=A?":  `meter b has no setting "amps", only model, serial, firmware or volts`,
+		"b:x,amps=A?":  `meter b has no setting "amps", only model, serial, firmware, as or volts`,
 		"a,serial=1,x": `meter spec "a,serial=1,x" is not`,
 	} {
 		_, err := fakeLab(nil, nil).want(spec)

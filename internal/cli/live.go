@@ -40,7 +40,7 @@ type view struct {
 // elsewhere.
 func watch(env *Env, r *record.Recorder, o viewOptions) *view {
 	v := &view{quit: make(chan struct{}), done: make(chan struct{})}
-	show, every := lines(env.Stderr, o), lineEvery
+	show, every := plainLines(env.Stderr, o), lineEvery
 	if env.Terminal && !o.plain {
 		show, every = screen(env.Stderr, o), redrawEvery
 	}
@@ -68,8 +68,8 @@ func (v *view) end() {
 	<-v.done
 }
 
-// lines shows a line a meter, and what is new.
-func lines(w io.Writer, o viewOptions) func(record.Snapshot) {
+// plainLines shows a line a meter, and what is new.
+func plainLines(w io.Writer, o viewOptions) func(record.Snapshot) {
 	began, waiting := false, ""
 	notices := map[string]string{}
 	return func(s record.Snapshot) {

@@ -25,6 +25,7 @@ const recordHelp = `Records one meter or several into a run, until the time is o
 
   joulemark record --meter fnb58 --for 20s -o RUN
   joulemark record --meter usb=fnb58 --meter pkg=rapl
+  joulemark record --meter fnb58 --marks uart:/dev/ttyUSB0,115200 --for 10m
   joulemark record --meter virtual --for 1m
 
 Without --meter it takes the one that is plugged in ('joulemark meters' lists
@@ -37,11 +38,14 @@ line every few seconds. Energies in it are sums at the meter's nominal rate.
 
 The first Ctrl-C ends the recording in order: the run is complete, and meters
 are left ready for the next program, which may take some seconds. A second one
-ends at once.`
+ends at once.
+
+` + marksHelp
 
 // recordFlags is what a person asks of record.
 type recordFlags struct {
 	meters      []string
+	marks       []string
 	length      time.Duration
 	until       string
 	out, name   string
@@ -58,6 +62,7 @@ func recordVerb(env *Env, l lab) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.meters, "meter", nil, "meter: a `SPEC`, or NAME=SPEC; may be repeated (default the one that is plugged in)")
+	f.StringArrayVar(&o.marks, "marks", nil, "where marks of the target come from: a `SPEC`, below; may be repeated")
 	f.DurationVar(&o.length, "for", 0, "how long to record: a `DURATION` such as 20s or 1h30m")
 	f.StringVar(&o.until, "until", "", "when to end: a `TIME` such as 17:30 or 2026-12-01T08:00:00Z")
 	f.StringVarP(&o.out, "output", "o", "", "write the run to this `FOLDER`, which must not exist (default runs/DATE-NAME)")
@@ -123,12 +128,20 @@ func (o *recordFlags) options(l lab) (record.Options, error) {
 		if err != nil {
 			return r, err
 		}
-		r.Meters = append(r.Meters, record.Meter{Name: w.spec.Name,
+		m := record.Meter{Name: w.spec.Name,
 			Open: func(ctx context.Context, notify func(meters.Notice)) (meters.Meter, error) {
 				return w.open(ctx, r.HostNs, notify)
-			}})
+			}}
+		if name := w.spec.Settings["as"]; name != "" {
+			known, err := loadMeter(name)
+			if err != nil {
+				return r, err
+			}
+			m.Calibration, m.Characterisation = known.Calibration, known.Characterisation
+		}
+		r.Meters = append(r.Meters, m)
 	}
-	return r, nil
+	return r, l.addMarks(o.marks, &r)
 }
 
 // place settles the name and the folder of the run.

@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"joulemark": func() { os.Exit(Main(System())) },
+		"joulemark":  func() { os.Exit(Main(System())) },
+		"load-meter": playLoad,
 	})
 }
 

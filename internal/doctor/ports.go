@@ -16,7 +16,7 @@ func Ports(ports []meters.Device, drivers []meters.Driver) []Check {
 		if p.Product != "" {
 			c.Text = fmt.Sprintf("%q, %s", p.Product, c.Text)
 		}
-		if d, m, ok := owner(p, drivers); ok {
+		if d, m, ok := Owner(p, drivers); ok {
 			c.Text = fmt.Sprintf("belongs to a meter (%s): not the target's", m)
 			if !talks(d, meters.Serial) {
 				c.Text = fmt.Sprintf("the own serial port of a meter (%s): neither its samples nor the target's marks come over it", m)
@@ -31,8 +31,8 @@ func Ports(ports []meters.Device, drivers []meters.Driver) []Check {
 	return checks
 }
 
-// owner finds the meter that a USB device is.
-func owner(p meters.Device, drivers []meters.Driver) (meters.Driver, string, bool) {
+// Owner returns the driver and the model of the meter that a USB device is.
+func Owner(p meters.Device, drivers []meters.Driver) (meters.Driver, string, bool) {
 	for _, d := range drivers {
 		for _, m := range d.Models {
 			if m.USB == p.USB && m.USB != (meters.USBID{}) {

@@ -192,6 +192,7 @@ var errFull = errors.New("the disk is too slow")
 func (in *input) open() bool {
 	info := in.meter.Info()
 	info.Stream = in.Name
+	info.Calibration, info.Characterisation = in.Calibration, in.Characterisation
 	info.Columns = slices.Clone(info.Columns)
 	in.fresh = false
 	if in.overdue != nil {

@@ -21,6 +21,10 @@ type Meter struct {
 	// Open opens the meter, also again after it was lost. notify is for its
 	// notices.
 	Open func(ctx context.Context, notify func(meters.Notice)) (meters.Meter, error)
+	// What is known of this very meter; nil where nothing is. It is copied
+	// into the run.
+	Calibration      *meters.Calibration
+	Characterisation *meters.Characterisation
 }
 
 // Marks takes what a mark source receives, with host times in ns since the
@@ -28,6 +32,7 @@ type Meter struct {
 type Marks interface {
 	Line(run.Line)
 	Edge(run.Edge)
+	Note(run.Note)
 }
 
 // Source is where marks come from.
@@ -72,6 +77,9 @@ type Options struct {
 	HostNs  meters.HostClock
 	Meters  []Meter
 	Sources []Source
+	// InBand declares pins that the meters record; each belongs to the first
+	// meter with its column.
+	InBand []run.InBand
 	// Work, if not nil, is what is measured: it begins when the run does, and
 	// the recording ends with it. Its error is that of the recording.
 	Work func(ctx context.Context, to Marks) error
@@ -292,8 +300,14 @@ func (r *Recorder) drain() {
 // create makes the run, and begins to count its time.
 func (r *Recorder) create() (*run.Writer, error) {
 	h := r.o.Header
+	var infos []meters.Info
 	for _, in := range r.inputs {
-		h.Simulated = h.Simulated || in.gauge.read(0).Info.Simulated
+		infos = append(infos, in.gauge.read(0).Info)
+		h.Simulated = h.Simulated || infos[len(infos)-1].Simulated
+	}
+	pins, err := place(r.o.InBand, infos)
+	if err != nil {
+		return nil, err
 	}
 	w, err := run.Create(r.o.Dir, h, run.Options{Sync: true})
 	if err != nil {
@@ -302,6 +316,9 @@ func (r *Recorder) create() (*run.Writer, error) {
 	now := r.o.HostNs()
 	if len(r.o.Env) > 0 {
 		err = w.Env(r.o.Env)
+	}
+	for _, pin := range pins {
+		err = errors.Join(err, w.InBand(pin))
 	}
 	for _, text := range r.o.Notes {
 		err = errors.Join(err, w.Note(run.Note{HostNs: now, Code: Remark, Text: text}))
@@ -315,6 +332,20 @@ func (r *Recorder) create() (*run.Writer, error) {
 	}
 	r.beganNs.Store(now)
 	return w, nil
+}
+
+// place finds the stream of each pin: the first with its column.
+func place(pins []run.InBand, of []meters.Info) ([]run.InBand, error) {
+	pins = slices.Clone(pins)
+	for i := range pins {
+		at := slices.IndexFunc(of, func(info meters.Info) bool { return slices.Contains(info.Columns, pins[i].Column) })
+		if at < 0 {
+			return nil, &meters.Problem{Err: fmt.Errorf("record: no meter has a column %s for in-band marks", pins[i].Column),
+				Hint: "dp and dn are those of a FNIRSI meter, d0 to d7 those of a PPK2"}
+		}
+		pins[i].Stream = of[at].Stream
+	}
+	return pins, nil
 }
 
 // write writes what comes until it ends or the disk fails.
@@ -445,6 +476,11 @@ func (r *Recorder) Line(l run.Line) {
 // Edge takes an edge.
 func (r *Recorder) Edge(e run.Edge) {
 	r.mark(&r.edges, 0, func(w *run.Writer) error { return w.Edge(e) })
+}
+
+// Note takes a remark about marks.
+func (r *Recorder) Note(n run.Note) {
+	r.queue.put(item{write: func(w *run.Writer) error { return w.Note(n) }})
 }
 
 func (r *Recorder) mark(count *atomic.Int64, bytes int64, write func(*run.Writer) error) {

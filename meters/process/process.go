@@ -48,11 +48,13 @@ func Split(command string) ([]string, error) {
 	return words, nil
 }
 
-// Port is the output of a running program. Writing to it is not possible.
+// Port is the output of a running program, and its input where it was started
+// by Talk.
 type Port struct {
 	name  string
 	cmd   *exec.Cmd
 	out   *os.File
+	to    *os.File // its input; nil where it has none
 	clock meters.HostClock
 
 	closed   bool
@@ -70,12 +72,48 @@ func Open(command string, clock meters.HostClock) (*Port, error) {
 	if err != nil {
 		return nil, err
 	}
+	return start(words, how{}, clock)
+}
+
+// Both starts a program as Open does, and reads its error output as well, as it
+// comes.
+func Both(argv []string, clock meters.HostClock) (*Port, error) {
+	return start(argv, how{both: true}, clock)
+}
+
+// Talk starts a program as Open does, and writes to its input.
+func Talk(argv []string, clock meters.HostClock) (*Port, error) {
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	p, err := start(argv, how{stdin: theirs, to: ours}, clock)
+	theirs.Close()
+	if err != nil {
+		ours.Close()
+	}
+	return p, err
+}
+
+// how a program is started.
+type how struct {
+	stdin, to *os.File // both ends of its input; nil where it has none
+	both      bool     // its error output goes where its output does
+}
+
+func start(argv []string, h how, clock meters.HostClock) (*Port, error) {
 	out, in, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", words[0], err)
+		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}
-	p := &Port{name: words[0], cmd: exec.Command(words[0], words[1:]...), out: out, clock: clock, ended: make(chan struct{})}
+	p := &Port{name: argv[0], cmd: exec.Command(argv[0], argv[1:]...), out: out, to: h.to, clock: clock, ended: make(chan struct{})}
+	if h.stdin != nil {
+		p.cmd.Stdin = h.stdin
+	}
 	p.cmd.Stdout, p.cmd.Stderr = in, &p.messages
+	if h.both {
+		p.cmd.Stderr = in
+	}
 	p.cmd.WaitDelay = patience // for its children that keep stderr open
 	ownGroup(p.cmd)
 	grow(out, pipeBytes)
@@ -83,7 +121,7 @@ func Open(command string, clock meters.HostClock) (*Port, error) {
 	in.Close()
 	if err != nil {
 		out.Close()
-		return nil, problem(words[0], err)
+		return nil, problem(argv[0], err)
 	}
 	go func() {
 		p.waited = p.cmd.Wait()
@@ -159,8 +197,21 @@ func (p *Port) end() error {
 // Messages is the last of what the program said on its stderr.
 func (p *Port) Messages() string { return p.messages.String() }
 
-// Write fails: the program has no input.
-func (p *Port) Write([]byte) error { return errors.ErrUnsupported }
+// Write writes to the program's input, within a second. It fails where the
+// program has none.
+func (p *Port) Write(b []byte) error {
+	if p.to == nil {
+		return errors.ErrUnsupported
+	}
+	err := p.to.SetWriteDeadline(time.Now().Add(time.Second))
+	if err == nil {
+		_, err = p.to.Write(b)
+	}
+	if err != nil {
+		return fmt.Errorf("write to %s: %w", p.name, err)
+	}
+	return nil
+}
 
 // Close asks the program and its children to end, makes them, and waits for
 // the program. A second call does nothing.
@@ -169,6 +220,9 @@ func (p *Port) Close() error {
 		return nil
 	}
 	p.closed = true
+	if p.to != nil {
+		p.to.Close()
+	}
 	p.out.Close()
 	signal(p.cmd, false)
 	select {

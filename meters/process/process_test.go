@@ -181,3 +181,60 @@ func TestProblems(t *testing.T) {
 
 // notify keeps a program from ending when it is asked to.
 func notify(c chan os.Signal) { ossignal.Notify(c, syscall.SIGTERM) }
+
+// Talk gives the program an input, which ends with Close.
+func TestTalk(t *testing.T) {
+	p, err := Talk([]string{"cat"}, meters.NewHostClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Write([]byte("hello\n")); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 100)
+	n, _, err := p.Read(b, p.HostNs()+10e9)
+	if err != nil || string(b[:n]) != "hello\n" {
+		t.Errorf("read %q, %v", b[:n], err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := p.Write([]byte("more")); err == nil {
+		t.Error("wrote to a program that has ended")
+	}
+	if _, err := Talk([]string{"./no-such-program"}, meters.NewHostClock()); err == nil || meters.Hint(err) == "" {
+		t.Errorf("started nothing: %v", err)
+	}
+	silent, err := Open("cat", meters.NewHostClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if err := silent.Write([]byte("x")); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("wrote to a program without input: %v", err)
+	}
+}
+
+// Both reads output and error output in the order in which they are written.
+func TestBoth(t *testing.T) {
+	p, err := Both([]string{"sh", "-c", "echo out; echo err >&2; echo out; exit 3"}, meters.NewHostClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var all []byte
+	for {
+		b := make([]byte, 100)
+		n, _, err := p.Read(b, p.HostNs()+10e9)
+		all = append(all, b[:n]...)
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("a program that failed ends with %v", err)
+			}
+			break
+		}
+	}
+	if string(all) != "out\nerr\nout\n" {
+		t.Errorf("read %q", all)
+	}
+}
