@@ -47,6 +47,7 @@ coverage: ## do the intervals hold the truth? 300 seeded campaigns a scenario
 
 bench: ## speed and memory, as ratios within one run on one core; make bench SAMPLES=10000000 SECONDS_LIVE=5 is shorter
 	$(GO) test ./meters/fnirsi ./internal/imports -run '^$$' -bench 'DecodeReport|ImportCSV' -cpu 1
+	$(GO) test ./internal/imports -run '^$$' -bench ImportPPK2 -cpu 1,2 -args -ppk2-bytes=$${PPK2_BYTES:-200000000}
 	$(GO) test ./meters/ppk2 ./bench/ppk2 ./meters/execmeter -run '^$$' -bench . -cpu 1
 	$(GO) test ./bench/ppk2 ./meters/execmeter -count=1 -v -run 'RealTime|Fast' -args -seconds=$${SECONDS_LIVE:-60}
 	$(GO) test ./bench/speed -run '^$$' -bench . -benchtime 1x -cpu 1 -timeout 30m -args -samples=$${SAMPLES:-100000000}

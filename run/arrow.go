@@ -120,23 +120,32 @@ type column struct {
 func (c *column) append(values []float64) {
 	switch c.kind.ID() {
 	case arrow.FLOAT32:
-		for _, v := range values {
-			c.f32 = append(c.f32, float32(v))
+		var to []float32
+		c.f32, to = extend(c.f32, len(values))
+		for i, v := range values {
+			to[i] = float32(v)
 		}
 	case arrow.FLOAT64:
 		c.f64 = append(c.f64, values...)
 	default:
-		for _, v := range values {
-			b := uint8(notMeasured)
+		var to []uint8
+		c.u8, to = extend(c.u8, len(values))
+		for i, v := range values {
+			to[i] = notMeasured
 			switch v {
 			case 0:
-				b = 0
+				to[i] = 0
 			case 1:
-				b = 1
+				to[i] = 1
 			}
-			c.u8 = append(c.u8, b)
 		}
 	}
+}
+
+// extend makes s longer by n, and returns the new part too.
+func extend[T any](s []T, n int) (all, part []T) {
+	all = slices.Grow(s, n)[:len(s)+n]
+	return all, all[len(s):]
 }
 
 func (c *column) array() arrow.Array {

@@ -216,6 +216,9 @@ func (s *Stream) checkBlock(b meters.Block) error {
 		if len(values) != b.Len() {
 			return fmt.Errorf("column %s has %d values, %s has %d", s.info.Columns[i], len(values), s.info.Columns[0], b.Len())
 		}
+		if s.columns[i].kind.ID() == arrow.UINT8 {
+			continue // any value can be stored
+		}
 		for _, v := range values {
 			if v > limit || v < -limit {
 				return fmt.Errorf("column %s: %v cannot be stored", s.info.Columns[i], v)

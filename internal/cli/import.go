@@ -22,13 +22,24 @@ A marks file holds '<host seconds><TAB or space><line as received>'; its times
 are of the clock that stamped the samples. Lines without a statement are kept
 as evidence.
 
+A recording of current alone (PPK2, Otii) needs the voltage of the supply, as in
+--volts 3.3V. It is stated then, not measured, and every result says so.
+
+--edges FILE,channel=NAME makes windows of the time for which a pin is high, from
+a VCD or CSV file of a logic analyser. Its clock is tied to the samples' by edges
+that a pin of theirs saw too (pin=d0; sync=NAME where that is another channel), or
+by the sample time at which it begins (offset=12.5ms). pin=d0 without a file takes
+the pin of the samples alone. Further: active=low, alg=NAME, op=NAME, n=COUNT, or
+names=LOG, the console of pqc-embedded-evaluation, which names pulses in order.
+
 --accuracy states the limits of the meter: exact, unknown, or like
 v=0.5%%+20uV,a=0.5%%+20uA (w= for power). Without it no total interval is stated.`
 
 func importVerb(env *Env) *cobra.Command {
 	var o imports.Options
 	var asJSON bool
-	var accuracy string
+	var accuracy, volts, edges string
+	var samples []string
 	var formats strings.Builder
 	for _, f := range imports.Formats {
 		fmt.Fprintf(&formats, "  %-14s%s\n", f.Name, f.Summary)
@@ -38,12 +49,19 @@ func importVerb(env *Env) *cobra.Command {
 		Long: fmt.Sprintf(importHelp, formats.String()), Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case len(args) == 1 && o.Samples != "":
-				return usage("both %s and --samples %s are given", args[0], o.Samples)
+			case len(args) == 1 && len(samples) > 0:
+				return usage("both %s and --samples %s are given", args[0], samples[0])
 			case len(args) == 1:
-				o.Samples = args[0]
-			case o.Samples == "":
+				samples = args
+			case len(samples) == 0:
 				return usage("nothing to import: give --samples FILE, or a folder")
+			}
+			o.Samples, o.Also = samples[0], samples[1:]
+			if c.Flags().Changed("edges") {
+				var err error
+				if o.Edges, err = imports.ParseEdges(edges); err != nil {
+					return usage("--edges: %w", err)
+				}
 			}
 			if c.Flags().Changed("accuracy") {
 				a, err := meters.ParseAccuracy(accuracy)
@@ -55,6 +73,16 @@ func importVerb(env *Env) *cobra.Command {
 			}
 			if c.Flags().Changed("rate") && !(o.RateHz > 0) {
 				return usage("--rate %g is not above 0", o.RateHz)
+			}
+			if c.Flags().Changed("volts") {
+				v, err := si.Parse(volts, "V")
+				if err != nil || !(v > 0) {
+					return usage("--volts %q is not a voltage above 0, such as 3.3V", volts)
+				}
+				o.Volts = v
+			}
+			if c.Flags().Changed("count") && o.Count < 1 {
+				return usage("--count %d is below 1", o.Count)
 			}
 			if o.Out == "" {
 				var err error
@@ -84,10 +112,13 @@ func importVerb(env *Env) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&o.From, "from", "", "format of the recording: a `NAME` from the list above")
-	f.StringVar(&o.Samples, "samples", "", "`FILE` of samples, or the folder of an energyrunner recording")
+	f.StringArrayVar(&samples, "samples", nil, "`FILE` of samples, or the folder of an energyrunner recording; once more for the other channel of an Otii")
 	f.StringVar(&o.Marks, "marks", "", "`FILE` of marks beside the samples")
+	f.StringVar(&edges, "edges", "", "windows from the levels of a pin, by a `SPEC` as above")
 	f.StringVar(&accuracy, "accuracy", "", "limits of the meter: a `SPEC` as above")
 	f.Float64Var(&o.RateHz, "rate", 0, "samples a second (`HZ`) of a file without a time column")
+	f.StringVar(&volts, "volts", "", "voltage of the supply (`VOLTS`, such as 3.3V) of a recording of current alone")
+	f.Int64Var(&o.Count, "count", 0, "operations in each window (`N`) where the files do not say how many")
 	f.StringVarP(&o.Out, "output", "o", "", "write the run to this `FOLDER`, which must not exist (default runs/DATE-import)")
 	f.BoolVar(&asJSON, "json", false, "print JSON (joulemark.import/1)")
 	return c

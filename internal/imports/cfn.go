@@ -169,11 +169,7 @@ func importCFN(j *job) error {
 	if err := c.copy(info, (size.Size()-c.h.bytes)/c.h.pointBytes()); err != nil {
 		return err
 	}
-	endNs, err := j.importMarks(0, c.firstNs, c.lastNs)
-	if err != nil {
-		return err
-	}
-	return j.finish(max(endNs, c.lastNs))
+	return j.end(c.firstNs, c.lastNs)
 }
 
 // columns picks volts and amps, or else watts, and what else a run can hold.

@@ -18,7 +18,7 @@ var csvFormat = Format{
 	Name:    "csv",
 	Summary: "rows of numbers under a header that names quantities and units (time_s,volts,amps)",
 	Detect:  detectCSV,
-	Import:  importCSV,
+	Import:  layout{sample: meters.UnknownKind}.importTable,
 }
 
 func detectCSV(head []byte, path string) string {
@@ -69,41 +69,34 @@ func (t *table) need(quantity string) (*column, error) {
 
 // csvPlan says which columns of a file are used.
 type csvPlan struct {
+	layout *layout
 	time   *column // nil where there is none
 	values []column
-	power  int // how many of values make up the power: watts, or volts and amps
-	fields int // that a row must have
+	power  int      // how many of values make up the power: watts, or volts and amps
+	volts  float64  // stated, where the file has none; 0 otherwise
+	joined *channel // another file that has the volts; nil for none
+	fields int      // that a row must have
+	sums   []*sumCheck
 }
 
 // plan picks volts and amps, or else watts, and what else a run can hold.
-func (t *table) plan() (csvPlan, error) {
-	var p csvPlan
-	volts, err := t.need(meters.Volts)
-	if err != nil {
+// stated is the voltage of a file that has none, 0 for none.
+func (t *table) plan(l *layout, stated float64, joined *channel) (csvPlan, error) {
+	p := csvPlan{layout: l, volts: stated, joined: joined}
+	if err := p.pickPower(t); err != nil {
 		return p, err
-	}
-	amps, err := t.need(meters.Amps)
-	if err != nil {
-		return p, err
-	}
-	if volts != nil && amps != nil {
-		p.values = []column{*volts, *amps}
-	} else {
-		watts, err := t.need(meters.Watts)
-		if err != nil {
-			return p, err
-		}
-		if watts == nil {
-			return p, fmt.Errorf("%s: the header (%s) names neither volts and amps nor watts; %s", t.name, t.names(), exampleHeader)
-		}
-		p.values = []column{*watts}
 	}
 	p.power = len(p.values)
-	for _, q := range []string{meters.DPVolts, meters.DNVolts, meters.Celsius} {
+	extra := []string{meters.DPVolts, meters.DNVolts, meters.Celsius}
+	if l.meanPower {
+		extra = append(extra, meters.Volts)
+	}
+	for _, q := range extra {
 		if c, err := t.pick(q); err == nil && c != nil && c.wrong == nil {
 			p.values = append(p.values, *c)
 		}
 	}
+	var err error
 	if p.time, err = t.pick(timeOf); err != nil {
 		return p, err
 	}
@@ -113,7 +106,61 @@ func (t *table) plan() (csvPlan, error) {
 	if p.time != nil {
 		p.fields = max(p.fields, p.time.index+1)
 	}
+	if !p.foreignVolts() {
+		p.sums = t.newSumChecks(p.values[:p.power])
+	}
 	return p, nil
+}
+
+// pickPower picks the columns that make up the power.
+func (p *csvPlan) pickPower(t *table) error {
+	volts, err := t.need(meters.Volts)
+	if err != nil {
+		return err
+	}
+	amps, err := t.need(meters.Amps)
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.foreignVolts() && volts != nil:
+		return fmt.Errorf("%s: has a column of volts, %q; leave --volts out", t.name, volts.name)
+	case p.foreignVolts() && amps == nil:
+		return fmt.Errorf("%s: a voltage needs a column of amps; the header (%s) has none", t.name, t.names())
+	case p.foreignVolts():
+		p.values = []column{*amps}
+		return nil
+	case volts != nil && amps != nil && !p.layout.meanPower:
+		p.values = []column{*volts, *amps}
+		return nil
+	}
+	watts, err := t.need(meters.Watts)
+	switch {
+	case err != nil:
+		return err
+	case watts != nil:
+		p.values = []column{*watts}
+		return nil
+	case amps != nil:
+		return fmt.Errorf("%s: the header (%s) names amps, but neither volts nor watts; state the voltage with --volts, such as --volts 3.3V", t.name, t.names())
+	}
+	return fmt.Errorf("%s: the header (%s) names neither volts and amps nor watts; %s", t.name, t.names(), exampleHeader)
+}
+
+// foreignVolts reports whether the volts are not in the table.
+func (p *csvPlan) foreignVolts() bool { return p.volts != 0 || p.joined != nil }
+
+// columns names what the run holds of each sample: volts that are not in the
+// table come first.
+func (p *csvPlan) columns() []string {
+	var names []string
+	if p.foreignVolts() {
+		names = append(names, meters.Volts)
+	}
+	for _, c := range p.values {
+		names = append(names, c.quantity)
+	}
+	return names
 }
 
 // names lists the names of the header.
@@ -141,7 +188,7 @@ func (t *table) passedOver(used ...column) string {
 func (t *table) stamp(c *column) (ns int64, iso bool, err error) {
 	f := t.field(c.index)
 	if len(f.text) > 8 && f.text[4] == '-' {
-		ns, err := parseStamp(string(f.text))
+		ns, err := parseStamp(string(f.text), t.local)
 		if err != nil {
 			return 0, true, posError(t.name, t.line, f.at, "%q %v", clip(f.text), err)
 		}
@@ -174,6 +221,8 @@ type timeLine struct {
 	rows            int64
 	repeated        int64 // rows with the time of the row before
 	rateHz          float64
+	dates           bool // times are dates, not numbers
+	gaps            gapCount
 }
 
 // jitter is how far, in periods, the samples of an equidistant stream may
@@ -185,7 +234,6 @@ const jitter = 1e-3
 func scanTimes(t *table, p csvPlan) (timeLine, error) {
 	var l timeLine
 	low, high := 0.0, math.Inf(1) // bounds of the period in ns
-	anyISO := false
 	for {
 		err := t.next(p.fields)
 		if err == io.EOF || err == errTorn {
@@ -199,9 +247,9 @@ func scanTimes(t *table, p csvPlan) (timeLine, error) {
 			return l, err
 		}
 		if l.rows == 0 {
-			l.firstNs, l.lastNs, anyISO = ns, ns, iso
+			l.firstNs, l.lastNs, l.dates = ns, ns, iso
 		}
-		if iso != anyISO {
+		if iso != l.dates {
 			return l, posError(t.name, t.line, t.field(p.time.index).at, "numbers and dates are mixed in the time column")
 		}
 		if ns < l.lastNs {
@@ -212,6 +260,7 @@ func scanTimes(t *table, p csvPlan) (timeLine, error) {
 			if ns == l.lastNs {
 				l.repeated++
 			}
+			l.gaps.add(ns - l.lastNs)
 			since, i := float64(ns-l.firstNs), float64(l.rows)
 			low, high = max(low, since/(i+jitter)), min(high, since/(i-jitter))
 		}
@@ -229,13 +278,81 @@ func scanTimes(t *table, p csvPlan) (timeLine, error) {
 	return l, nil
 }
 
-func importCSV(j *job) error {
+// typicalAfter is how many intervals between samples are looked at before one
+// is called typical, and maxHold how many of them make a gap; analysis takes a
+// longer silence as not measured.
+const (
+	typicalAfter = 64
+	maxHold      = 2.5
+)
+
+// gapCount counts the gaps between samples that carry their own times.
+type gapCount struct {
+	first     []int64 // intervals, ns
+	typicalNs int64
+	gaps      int64
+	lostNs    int64 // time in gaps beyond the typical interval
+	allNs     int64
+}
+
+// add takes the interval between two samples.
+func (g *gapCount) add(ns int64) {
+	if ns == 0 {
+		return // a repeated time says nothing of the period
+	}
+	g.allNs += ns
+	if g.typicalNs == 0 {
+		g.first = append(g.first, ns)
+		if len(g.first) == typicalAfter {
+			g.settle()
+		}
+		return
+	}
+	g.judge(ns)
+}
+
+// settle finds the typical interval, and judges those that were seen before.
+func (g *gapCount) settle() {
+	if g.typicalNs != 0 || len(g.first) == 0 {
+		return
+	}
+	sorted := slices.Clone(g.first)
+	slices.Sort(sorted)
+	g.typicalNs = sorted[len(sorted)/2]
+	for _, ns := range g.first {
+		g.judge(ns)
+	}
+}
+
+func (g *gapCount) judge(ns int64) {
+	if float64(ns) > maxHold*float64(g.typicalNs) {
+		g.gaps++
+		g.lostNs += ns - g.typicalNs
+	}
+}
+
+// note says how much of a recording is gaps; false where there are none.
+func (g *gapCount) note() (run.Note, bool) {
+	g.settle()
+	if g.gaps == 0 {
+		return run.Note{}, false
+	}
+	return run.Note{Code: "gaps", Count: g.gaps, Text: fmt.Sprintf(
+		"samples are missing in %d places (none for longer than %g times the typical %s s): %.3g %% of the recording is not measured",
+		g.gaps, maxHold, seconds(g.typicalNs), 100*float64(g.lostNs)/float64(g.allNs))}, true
+}
+
+// importTable imports a table of one row a sample.
+func (l layout) importTable(j *job) error {
 	t, err := openTable(j.ctx, j.Samples)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	p, err := t.plan()
+	if err := l.apply(t); err != nil {
+		return err
+	}
+	p, err := t.plan(&l, j.Volts, j.joined)
 	if err != nil {
 		return err
 	}
@@ -244,47 +361,43 @@ func importCSV(j *job) error {
 		return err
 	}
 	j.tellColumns(t, p, line)
-
-	var baseNs int64
-	started := ""
-	if line.firstNs >= epochNs {
-		baseNs = line.firstNs - line.firstNs%int64(time.Second)
-		started = time.Unix(0, baseNs).UTC().Format(time.RFC3339)
+	startNs := line.firstNs
+	if l.atEnd {
+		startNs -= line.periodNs()
 	}
-	if err := j.create(started); err != nil {
+	if err := j.startAt(startNs, l.local && line.dates); err != nil {
 		return err
 	}
-	info := j.info(meters.Info{
-		RateHz: line.rateHz, Sample: meters.UnknownKind, Clock: meters.Shared, FirstHostNs: line.firstNs - baseNs,
-	})
-	for _, c := range p.values {
-		info.Columns = append(info.Columns, c.quantity)
-	}
-	s, err := j.w.Stream(info)
+	s, err := j.w.Stream(j.info(meters.Info{
+		Model: l.model, Columns: p.columns(), RateHz: line.rateHz, Sample: l.sample,
+		Clock: meters.Shared, FirstHostNs: startNs - j.baseNs,
+	}))
 	if err != nil {
 		return err
 	}
-	n, err := j.copyRows(p, s, line, t.point)
-	if err != nil {
+	c := &tableCopy{job: j, p: p, line: line, startNs: startNs, endNs: startNs, b: newBlock(s, len(p.columns()), line.rateHz == 0)}
+	if err := c.copy(t.point); err != nil {
 		return err
 	}
-	lastNs := line.lastNs
 	if p.time == nil {
-		lastNs = int64(float64(n-1) / line.rateHz * 1e9)
+		line.lastNs = int64(float64(c.b.n-1) / line.rateHz * 1e9)
 	}
-	j.summary.Samples, j.summary.RateHz = n, line.rateHz
-	j.summary.Seconds = float64(lastNs-line.firstNs) / 1e9
-	if line.repeated > 0 {
-		if err := j.note(run.Note{Code: "repeated-times", Count: line.repeated, Warn: true, Text: fmt.Sprintf(
-			"%s the time of the sample before: the times are coarser than the sampling", have(line.repeated, "sample"))}); err != nil {
-			return err
-		}
-	}
-	endNs, err := j.importMarks(baseNs, line.firstNs, lastNs)
-	if err != nil {
+	j.summary.Samples, j.summary.RateHz = c.b.n, line.rateHz
+	j.summary.Seconds = float64(line.lastNs-line.firstNs) / 1e9
+	if err := c.conclude(); err != nil {
 		return err
 	}
-	return j.finish(max(endNs, lastNs-baseNs))
+	return j.end(startNs, line.lastNs)
+}
+
+// periodNs is the sample period, the typical one where samples carry their own
+// times; 0 for a single sample.
+func (l *timeLine) periodNs() int64 {
+	if l.rateHz > 0 {
+		return int64(math.Round(1e9 / l.rateHz))
+	}
+	l.gaps.settle()
+	return l.gaps.typicalNs
 }
 
 // timeLine finds the times of the samples, from the file or from the rate that
@@ -310,6 +423,10 @@ func (j *job) tellColumns(t *table, p csvPlan, line timeLine) {
 	for _, c := range used {
 		names = append(names, fmt.Sprintf("%q is %s", c.name, c.quantity))
 	}
+	for _, s := range p.sums {
+		names = append(names, fmt.Sprintf("%q is %s, to compare", s.column.name, s.column.quantity))
+		used = append(used, s.column)
+	}
 	j.log(fmt.Sprintf("%s: %s", j.Samples, strings.Join(names, ", ")))
 	if rest := t.passedOver(used...); rest != "" {
 		j.log(fmt.Sprintf("%s: passed over: %s", j.Samples, rest))
@@ -321,72 +438,181 @@ func (j *job) tellColumns(t *table, p csvPlan, line timeLine) {
 	}
 }
 
-// copyRows streams the values of the file into the run. point is the decimal
-// point that the times have shown.
-func (j *job) copyRows(p csvPlan, s *run.Stream, line timeLine, point byte) (int64, error) {
-	t, err := openTable(j.ctx, j.Samples)
+// tableCopy streams the values of a table into the run.
+type tableCopy struct {
+	*job
+	p    csvPlan
+	line timeLine
+	b    *block
+
+	startNs int64 // of the first sample
+	endNs   int64 // of the row before, where times are those of the end
+
+	values []float64
+	holes  int64 // samples without a value for the power
+	erased int64 // impossible ones
+	bounds boundLines
+}
+
+// copy reads the file once more. point is the decimal point that the times have
+// shown.
+func (c *tableCopy) copy(point byte) error {
+	t, err := openTable(c.ctx, c.Samples)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer t.close()
+	if err := c.p.layout.apply(t); err != nil {
+		return err
+	}
 	t.point = point
-	times := line.rateHz == 0
-	b := newBlock(s, len(p.values), times)
-	values := make([]float64, len(p.values))
-	var holes int64
+	c.bounds = boundLines{job: c.job, columns: c.p.layout.window.in(t)}
 	for {
-		err := t.next(p.fields)
+		err := t.next(c.p.fields)
 		if err == io.EOF {
 			break
 		}
 		if err == errTorn {
-			if err := j.noteTorn(t); err != nil {
-				return 0, err
+			if err := c.noteTorn(t); err != nil {
+				return err
 			}
 			break
 		}
+		if err == nil {
+			err = c.row(t)
+		}
 		if err != nil {
-			return 0, err
+			return err
 		}
-		hole := false
-		for i := range p.values {
-			v, ok, err := t.float(&p.values[i])
-			if err != nil {
-				return 0, err
+	}
+	if c.holes == c.b.n {
+		return fmt.Errorf("%s: no row has a value for %s", c.Samples, quantities(c.p.values[:c.p.power]))
+	}
+	if err := c.bounds.close(); err != nil {
+		return err
+	}
+	return c.b.flush(-1)
+}
+
+// row adds the current row.
+func (c *tableCopy) row(t *table) error {
+	ns, err := c.time(t)
+	if err != nil {
+		return err
+	}
+	hole, beyond := false, false
+	c.values = c.values[:0]
+	if c.p.foreignVolts() {
+		volts := c.p.volts
+		if c.p.joined != nil {
+			if volts, err = c.p.joined.at(ns); err != nil {
+				return err
 			}
-			if !ok {
-				v = math.NaN()
-				hole = hole || i < p.power
-			}
-			values[i] = v
+			hole = volts != volts
 		}
-		if hole {
-			holes++
+		c.values = append(c.values, volts)
+	}
+	for i := range c.p.values {
+		v, ok, err := t.float(&c.p.values[i])
+		if err != nil {
+			return err
 		}
-		if times {
-			ns, _, err := t.stamp(p.time)
-			if err != nil {
-				return 0, err
-			}
-			b.b.TimesNs = append(b.b.TimesNs, ns-line.firstNs)
+		if !ok {
+			v = math.NaN()
+			hole = hole || i < c.p.power
 		}
-		b.add(values)
-		if b.b.Len() == blockRows {
-			if err := b.flush(-1); err != nil {
-				return 0, err
+		beyond = beyond || c.p.layout.beyond(c.p.values[i].quantity, v)
+		c.values = append(c.values, v)
+	}
+	if beyond {
+		c.erased++
+		for i := range c.values {
+			c.values[i] = math.NaN()
+		}
+	}
+	if hole || beyond {
+		c.holes++
+	}
+	if c.line.rateHz == 0 {
+		at := ns
+		if c.p.layout.atEnd {
+			at, c.endNs = c.endNs, ns
+		}
+		c.b.b.TimesNs = append(c.b.b.TimesNs, at-c.startNs)
+	}
+	if !beyond {
+		for _, s := range c.p.sums {
+			if err := s.add(t, ns); err != nil {
+				return err
 			}
 		}
 	}
-	if holes == b.n {
-		return 0, fmt.Errorf("%s: no row has a value for %s", j.Samples, quantities(p.values[:p.power]))
+	if err := c.bounds.row(t, ns); err != nil {
+		return err
 	}
-	if holes > 0 {
-		if err := j.note(run.Note{Code: "missing-values", Count: holes, Text: fmt.Sprintf(
-			"%d of %s no value and count as not measured", holes, have(b.n, "sample"))}); err != nil {
-			return 0, err
+	c.b.add(c.values)
+	if c.b.b.Len() == blockRows {
+		return c.b.flush(-1)
+	}
+	return nil
+}
+
+// time is the time of the current row, where anything needs it.
+func (c *tableCopy) time(t *table) (int64, error) {
+	switch {
+	case c.p.time == nil:
+		return int64(float64(c.b.n) / c.line.rateHz * 1e9), nil
+	case c.line.rateHz == 0 || len(c.p.sums) > 0 || c.bounds.columns != nil || c.p.joined != nil:
+		ns, _, err := t.stamp(c.p.time)
+		return ns, err
+	}
+	return 0, nil
+}
+
+// conclude writes the notes on what was found.
+func (c *tableCopy) conclude() error {
+	notes := []run.Note{}
+	if n := c.holes - c.erased; n > 0 {
+		notes = append(notes, run.Note{Code: "missing-values", Count: n, Text: fmt.Sprintf(
+			"%d of %s no value and count as not measured", n, have(c.b.n, "sample"))})
+	}
+	if c.erased > 0 {
+		notes = append(notes, impossibleNote(c.erased, c.p.layout.maxVolts, c.p.layout.maxAmps))
+	}
+	if c.line.repeated > 0 {
+		notes = append(notes, run.Note{Code: "repeated-times", Count: c.line.repeated, Warn: true, Text: fmt.Sprintf(
+			"%s the time of the sample before: the times are coarser than the sampling", have(c.line.repeated, "sample"))})
+	}
+	if n, ok := c.line.gaps.note(); ok && c.line.rateHz == 0 {
+		notes = append(notes, n)
+	}
+	if c.p.volts != 0 {
+		notes = append(notes, statedVolts(c.p.volts))
+	}
+	if c.p.layout.local && c.line.dates {
+		notes = append(notes, run.Note{Code: "local-times", Count: 1, Text: "the dates have no time zone: when the recording was made is not known, only how long it took"})
+	}
+	if c.bounds.windows > 0 {
+		notes = append(notes, c.bounds.note())
+	}
+	for _, n := range notes {
+		if err := c.note(n); err != nil {
+			return err
 		}
 	}
-	return b.n, b.flush(-1)
+	return c.noteSums(c.p.sums)
+}
+
+// impossibleNote says that samples were taken out.
+func impossibleNote(n int64, volts, amps float64) run.Note {
+	return run.Note{Code: "impossible", Count: n, Warn: true, Text: fmt.Sprintf(
+		"%s an impossible value (beyond %g V or %g A); taken as not measured", have(n, "sample"), volts, amps)}
+}
+
+// statedVolts says that the voltage was not measured.
+func statedVolts(volts float64) run.Note {
+	return run.Note{Code: "stated-volts", Count: 1, Warn: true, Text: fmt.Sprintf(
+		"the recording holds current only: power is that current times %g V, a voltage that was stated, not measured", volts)}
 }
 
 func (j *job) noteTorn(t *table) error {

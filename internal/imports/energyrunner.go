@@ -51,7 +51,8 @@ var energyRunner = Format{
 		}
 		return "a folder with " + filepath.Base(names[0])
 	},
-	Import: importEnergyRunner,
+	Import:  importEnergyRunner,
+	noEdges: true,
 }
 
 const (

@@ -13,6 +13,15 @@ import (
 
 const fnirsiHeader = "timestamp sample_in_packet voltage_V current_A dp_V dn_V temp_C_ema energy_Ws capacity_As\n"
 
+// known lists the names of the formats.
+func known() string {
+	var names []string
+	for _, f := range Formats {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
 // TestErrors: what is refused, with the place and what would help.
 func TestErrors(t *testing.T) {
 	long := strings.Repeat("x", maxLine+1)
@@ -22,8 +31,8 @@ func TestErrors(t *testing.T) {
 		text string
 		want string
 	}{
-		{"unknown format name", Options{From: "xls"}, "time_s,watts\n0,1\n", `f: unknown format "xls" (known: energyrunner, fnirsi, csv, cfn)`},
-		{"prose", Options{}, "Dear reader,\nno numbers here\n", `f: none of the known formats (energyrunner, fnirsi, csv, cfn): it begins with "Dear reader,"; ` + exampleHeader},
+		{"unknown format name", Options{From: "xls"}, "time_s,watts\n0,1\n", `f: unknown format "xls" (known: ` + known() + `)`},
+		{"prose", Options{}, "Dear reader,\nno numbers here\n", `f: none of the known formats (` + known() + `): it begins with "Dear reader,"; ` + exampleHeader},
 		{"gzip", Options{}, "\x1f\x8b\x08\x00rest", `f: compressed (gzip): unpack it first`},
 		{"gzip, format given", Options{From: "csv"}, "\x1f\x8b\x08\x00rest", `f: compressed (gzip): unpack it first`},
 		{"xlsx", Options{}, "PK\x03\x04rest", `f: a zip or Excel file: unpack it, or save it as CSV, first`},

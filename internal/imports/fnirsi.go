@@ -30,6 +30,7 @@ var fnirsi = Format{
 	Summary: "text of the open FNIRSI loggers (timestamp sample_in_packet voltage_V current_A ...)",
 	Detect:  detectFnirsi,
 	Import:  importFnirsi,
+	noEdges: true,
 }
 
 func detectFnirsi(head []byte, path string) string {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/joulemark/joulemark/run"
@@ -41,6 +42,7 @@ func fuzzImport(t *testing.T, o Options, files map[string][]byte) {
 	if o.Marks != "" {
 		o.Marks = filepath.Join(dir, o.Marks)
 	}
+	o.Edges = o.Edges.in(dir)
 	o.Out = filepath.Join(dir, "out")
 	sum, err := Import(context.Background(), o, nil)
 	if err != nil {
@@ -76,6 +78,31 @@ func FuzzFnirsi(f *testing.F) {
 	corpus(f, "testdata/fnirsi/*.txt")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fuzzImport(t, Options{Samples: "f", From: "fnirsi"}, map[string][]byte{"f": b})
+	})
+}
+
+// FuzzFormats imports anything as a file of every other format.
+func FuzzFormats(f *testing.F) {
+	options := map[string]Options{"ppk2": {Volts: 3.3}, "otii": {Volts: 3.3}, "pqc-leo": {Count: 10}}
+	for i, format := range Formats {
+		o := options[format.Name]
+		o.From = format.Name
+		options[format.Name] = o
+		paths, _ := filepath.Glob("testdata/" + strings.ReplaceAll(format.Name, "-", "") + "/*.*")
+		for _, path := range paths {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			if filepath.Ext(path) != ".golden" {
+				f.Add(uint8(i), b)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, format uint8, b []byte) {
+		o := options[Formats[int(format)%len(Formats)].Name]
+		o.Samples = "f"
+		fuzzImport(t, o, map[string][]byte{"f": b})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,7 +20,7 @@ func TestGolden(t *testing.T) {
 		t.Fatalf("%d files, %v", len(paths), err)
 	}
 	for _, path := range paths {
-		if strings.HasSuffix(path, ".golden") || strings.HasSuffix(path, ".marks") {
+		if filepath.Base(filepath.Dir(path)) == "edges" || slices.Contains([]string{".golden", ".marks", ".volts"}, filepath.Ext(path)) {
 			continue
 		}
 		t.Run(path[len("testdata/"):], func(t *testing.T) {
@@ -35,6 +36,16 @@ func TestGolden(t *testing.T) {
 			}
 			if strings.Contains(path, "no-time") {
 				o.RateHz = 1000
+			}
+			if strings.Contains(path, "counted") {
+				o.Count = 1000
+			}
+			if strings.Contains(path, "current") {
+				o.Volts = 3.3
+			}
+			if volts, err := os.ReadFile(path + ".volts"); err == nil {
+				o.Also, o.Volts = []string{"volts"}, 0
+				files["volts"] = string(volts)
 			}
 			got, err := importFiles(t, o, files)
 			if err != nil {

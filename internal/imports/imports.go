@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
@@ -22,15 +23,19 @@ import (
 
 // Options says what to import, and to where.
 type Options struct {
-	From    string // name of a format; "" to detect it
-	Samples string // file of samples, or the folder of an energyrunner recording
-	Marks   string // file of marks beside the samples; "" for none
+	From    string       // name of a format; "" to detect it
+	Samples string       // file of samples, or the folder of an energyrunner recording
+	Also    []string     // further files of the same recording, each of one channel
+	Marks   string       // file of marks beside the samples; "" for none
+	Edges   *EdgeOptions // levels of a pin beside the samples; nil for none
 	// Accuracy is what the user knows of the meter, if AccuracyGiven;
 	// otherwise it is unknown.
 	Accuracy      meters.Accuracy
 	AccuracyGiven bool
 	Out           string  // folder of the run, which must not exist
 	RateHz        float64 // sample rate of a file without a time column; 0 otherwise
+	Volts         float64 // voltage of a recording of current alone, V; 0 otherwise
+	Count         int64   // operations of each window where the files do not say; 0 where not stated
 	Tool          string  // program and version, for the run's header
 }
 
@@ -56,10 +61,15 @@ type Format struct {
 	// a folder) at path; "" if it is another format.
 	Detect func(head []byte, path string) string
 	Import func(j *job) error
+	// manyFiles says that a recording may be several files.
+	manyFiles bool
+	// noEdges says that edges cannot stand beside a recording: it brings its
+	// own, or its samples are tied to the host's clock by arrivals only.
+	noEdges bool
 }
 
 // Formats lists the formats, the ones that are recognised most surely first.
-var Formats = []Format{energyRunner, fnirsi, csvFormat, cfn}
+var Formats = []Format{energyRunner, fnirsi, ppk2, otii, joulescope, rdUSB, pqcEnergyPi, energiBridge, pyRAPL, raplTable, perfStat, pqcLEO, pqm4, consoleLog, csvFormat, cfn, wtm}
 
 // headBytes is how much of a file Detect sees.
 const headBytes = 4096
@@ -71,6 +81,9 @@ type job struct {
 	log     func(string)
 	w       *run.Writer // nil until create
 	marks   marksRange
+	baseNs  int64     // time of host_ns 0 on the clock of the samples
+	watched *levelsOf // levels of the pin of the samples that Edges names; nil where they have none
+	joined  *channel  // the volts, where they are in a file of their own
 	summary Summary
 }
 
@@ -101,11 +114,20 @@ func (j *job) run() error {
 	if j.RateHz != 0 && !(j.RateHz > 0 && j.RateHz <= maxRateHz) {
 		return fmt.Errorf("%s: rate of %g Hz is not between 0 and %g Hz", j.Samples, j.RateHz, maxRateHz)
 	}
+	if j.Volts != 0 && !(j.Volts > 0 && j.Volts <= maxStatedVolts) {
+		return fmt.Errorf("%s: a stated voltage of %g V is not between 0 and %g V", j.Samples, j.Volts, maxStatedVolts)
+	}
 	format, err := j.pick()
 	if err != nil {
 		return err
 	}
 	j.summary.Format, j.summary.Run = format.Name, j.Out
+	if len(j.Also) > 0 && !format.manyFiles {
+		return fmt.Errorf("%s: a recording of format %s is one file; leave %s out", j.Samples, format.Name, strings.Join(j.Also, ", "))
+	}
+	if j.Edges != nil && format.noEdges {
+		return fmt.Errorf("%s: a recording of format %s takes no edges beside it", j.Samples, format.Name)
+	}
 	if j.Marks != "" { // before a long import, not after it
 		if j.marks, err = j.readMarks(nil); err != nil {
 			return err
@@ -123,6 +145,10 @@ func (j *job) run() error {
 // maxRateHz bounds sample rates: a period is at least the nanosecond in which
 // times are kept.
 const maxRateHz = 1e9
+
+// maxStatedVolts bounds voltages that are stated: extra low voltage ends at
+// 120 V DC (IEC 61140).
+const maxStatedVolts = 120.0
 
 // pick returns the format asked for, or else the one detected.
 func (j *job) pick() (Format, error) {
@@ -194,6 +220,34 @@ func (j *job) create(started string) error {
 	return err
 }
 
+// startAt begins the run at the time of its first sample: at the whole second
+// before it, where that counts from 1970. A clock that is local says nothing of
+// when.
+func (j *job) startAt(firstNs int64, local bool) error {
+	if firstNs < epochNs {
+		return j.create("")
+	}
+	j.baseNs = firstNs - firstNs%int64(time.Second)
+	started := ""
+	if !local {
+		started = time.Unix(0, j.baseNs).UTC().Format(time.RFC3339)
+	}
+	return j.create(started)
+}
+
+// end adds the marks and closes the run; firstNs and lastNs bound the samples
+// on their own clock.
+func (j *job) end(firstNs, lastNs int64) error {
+	endNs, err := j.importMarks(j.baseNs, firstNs, lastNs)
+	if err == nil {
+		err = j.importEdges(firstNs)
+	}
+	if err != nil {
+		return err
+	}
+	return j.finish(max(endNs, lastNs-j.baseNs))
+}
+
 // runName makes a name for a run of the last part of its path.
 func runName(path string) string {
 	name := strings.Map(func(r rune) rune {
@@ -212,10 +266,13 @@ func runName(path string) string {
 	return name[:min(len(name), 64)]
 }
 
+// streamName is the name of the one stream of an imported run.
+const streamName = "meter"
+
 // info completes what is known of the meter of every import. Values are kept
 // as float64, exactly as the file has them.
 func (j *job) info(i meters.Info) meters.Info {
-	i.Stream, i.Driver, i.Wide = "meter", j.summary.Format, true
+	i.Stream, i.Driver, i.Wide = streamName, j.summary.Format, true
 	if j.AccuracyGiven {
 		i.Accuracy = j.Accuracy
 	}

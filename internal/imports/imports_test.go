@@ -23,6 +23,8 @@ type imported struct {
 	arrivals []run.Arrival
 	lines    []run.Line
 	windows  []run.Window
+	edges    []run.Edge
+	inband   []run.InBand
 	notes    []run.Note
 	env      map[string]string
 	log      []string // what Import told
@@ -60,6 +62,10 @@ func readBack(t *testing.T, dir string) imported {
 			t.Fatal(err)
 		case rec.Line != nil:
 			got.lines = append(got.lines, *rec.Line)
+		case rec.InBand != nil:
+			got.inband = append(got.inband, *rec.InBand)
+		case rec.Edge != nil:
+			got.edges = append(got.edges, *rec.Edge)
 		case rec.Window != nil:
 			got.windows = append(got.windows, *rec.Window)
 		}
@@ -82,9 +88,13 @@ func importFiles(t *testing.T, o Options, files map[string]string) (imported, er
 		}
 	}
 	o.Samples = filepath.Join(dir, o.Samples)
+	for i, name := range o.Also {
+		o.Also[i] = filepath.Join(dir, name)
+	}
 	if o.Marks != "" {
 		o.Marks = filepath.Join(dir, o.Marks)
 	}
+	o.Edges = o.Edges.in(dir)
 	o.Out, o.Tool = filepath.Join(dir, "out", "Run 1"), "test"
 	var log []string
 	sum, err := Import(context.Background(), o, func(s string) { log = append(log, strings.ReplaceAll(s, dir+"/", "")) })

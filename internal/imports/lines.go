@@ -151,6 +151,23 @@ func (l *lines) close() { l.f.Close() }
 // next returns the next line without its line end (LF or CR LF), valid until
 // the next call, or io.EOF.
 func (l *lines) next() ([]byte, error) {
+	b, err := l.rawLine()
+	if err == nil {
+		err = l.checkLine(b)
+	}
+	return b, err
+}
+
+// checkLine refuses a line that holds binary data.
+func (l *lines) checkLine(b []byte) error {
+	if i := bytes.IndexByte(b, 0); i >= 0 && !l.wire {
+		return posError(l.name, l.line, i+1, "binary data (a NUL), not text")
+	}
+	return nil
+}
+
+// rawLine is next for who accepts no line with a NUL anyway.
+func (l *lines) rawLine() ([]byte, error) {
 	if l.line%1024 == 0 && l.ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", l.name, l.ctx.Err())
 	}
@@ -170,9 +187,6 @@ func (l *lines) next() ([]byte, error) {
 	l.line++
 	if n := len(b); n > 0 && b[n-1] == '\r' {
 		b = b[:n-1]
-	}
-	if i := bytes.IndexByte(b, 0); i >= 0 && !l.wire {
-		return nil, posError(l.name, l.line, i+1, "binary data (a NUL), not text")
 	}
 	return b, nil
 }

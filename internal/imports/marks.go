@@ -83,6 +83,6 @@ func (j *job) importMarks(baseNs, firstNs, lastNs int64) (int64, error) {
 		}
 		return j.w.Line(run.Line{HostNs: ns - baseNs, Source: marksSource, Text: text})
 	})
-	j.summary.Lines = m.lines
+	j.summary.Lines += m.lines
 	return m.lastNs - baseNs, err
 }

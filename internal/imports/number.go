@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -146,8 +147,11 @@ func (d decimal) nanos(exp int) (int64, error) {
 }
 
 // parseStamp reads an RFC 3339 time (a space may stand for the T) as ns since
-// 1970.
-func parseStamp(s string) (int64, error) {
+// 1970. A local one has no time zone and is taken as UTC.
+func parseStamp(s string, local bool) (int64, error) {
+	if local && len(s) > 10 && !strings.ContainsAny(s[10:], "Zz+-") {
+		s += "Z"
+	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
 		t, err = time.Parse("2006-01-02 15:04:05.999999999Z07:00", s)

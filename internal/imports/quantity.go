@@ -29,10 +29,11 @@ var synonyms = map[string]string{
 	"amps": meters.Amps, "amp": meters.Amps, "ampere": meters.Amps, "amperes": meters.Amps, "current": meters.Amps,
 	"i": meters.Amps, "ibus": meters.Amps, "bus current": meters.Amps,
 	"watts": meters.Watts, "watt": meters.Watts, "power": meters.Watts, "p": meters.Watts,
-	"dp": meters.DPVolts, "d+": meters.DPVolts, "dplus": meters.DPVolts,
-	"dn": meters.DNVolts, "d-": meters.DNVolts, "dminus": meters.DNVolts,
+	"dp": meters.DPVolts, "d+": meters.DPVolts, "dplus": meters.DPVolts, "data+": meters.DPVolts,
+	"dn": meters.DNVolts, "d-": meters.DNVolts, "dminus": meters.DNVolts, "data-": meters.DNVolts,
 	"temp": meters.Celsius, "temperature": meters.Celsius,
-	"energy": energyOf, "capacity": chargeOf, "charge": chargeOf,
+	"energy": energyOf, "acc energy": energyOf, "accumulated energy": energyOf, "accumulated power": energyOf,
+	"capacity": chargeOf, "charge": chargeOf, "accumulated current": chargeOf,
 	"sample in packet": packetOf,
 }
 
@@ -65,8 +66,9 @@ type column struct {
 	wrong error
 }
 
-// setUnit takes the unit of a column.
+// setUnit gives a column a unit that is known.
 func (c *column) setUnit(u si.Unit) {
+	c.wrong = nil
 	c.scale = u.Scale
 	c.exp = int(math.Round(math.Log10(u.Scale)))
 	c.decimal = math.Abs(u.Scale/math.Pow10(c.exp)-1) < 1e-12
@@ -89,7 +91,7 @@ func parseColumn(name string) column {
 		return c // a known name in a foreign unit is another quantity
 	}
 	if u, err := parseUnit(name, ""); err == nil {
-		for _, q := range []string{timeOf, meters.Volts, meters.Amps, meters.Watts} {
+		for _, q := range []string{timeOf, meters.Volts, meters.Amps, meters.Watts, energyOf, chargeOf} {
 			if bases[q] == u.Base {
 				c.quantity = q
 				c.setUnit(u)

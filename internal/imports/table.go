@@ -23,6 +23,9 @@ type table struct {
 	*lines
 	sep    byte // ',', ';', '\t', or ' ' for any run of spaces and tabs
 	header []column
+	local  bool // dates need no time zone
+
+	headerLine int // its number
 
 	row     []field // the current row
 	pending bool    // row was read ahead
@@ -47,7 +50,7 @@ func openTable(ctx context.Context, path string) (*table, error) {
 }
 
 func (t *table) readHeader() error {
-	header, headerLine, at, err := t.headerLine()
+	header, headerLine, at, err := t.findHeader()
 	if err == io.EOF {
 		return fmt.Errorf("%s: holds no line but blanks and comments; %s", t.name, exampleHeader)
 	}
@@ -61,7 +64,7 @@ func (t *table) readHeader() error {
 	if err != nil {
 		return err
 	}
-	t.text = bytes.Clone(t.text)
+	t.text, t.headerLine = bytes.Clone(t.text), headerLine
 	t.pending = true
 	t.sep = separator(header, t.text)
 	if t.row, err = split(t.row[:0], []byte(header), t.sep); err != nil {
@@ -75,9 +78,9 @@ func (t *table) readHeader() error {
 	return nil
 }
 
-// headerLine returns the header, the number of its line and the column where
+// findHeader returns the header, the number of its line and the column where
 // it begins.
-func (t *table) headerLine() (header string, line, at int, err error) {
+func (t *table) findHeader() (header string, line, at int, err error) {
 	for {
 		b, err := t.lines.next()
 		if err != nil {
@@ -240,6 +243,27 @@ func (t *table) dataLine() ([]byte, error) {
 	}
 }
 
+// rawLine is the next line of the rows, whatever it holds.
+func (t *table) rawLine() ([]byte, error) {
+	if t.pending {
+		t.pending = false
+		return t.text, nil
+	}
+	return t.lines.rawLine()
+}
+
+// buffered is what has been read of the file behind the current line. Who takes
+// whole lines of it discards them, and counts them.
+func (t *table) buffered() []byte {
+	if t.pending {
+		return nil
+	}
+	b, _ := t.r.Peek(t.r.Buffered())
+	return b
+}
+
+func (t *table) discard(n int) { t.r.Discard(n) }
+
 // errTorn says that the last line of the file is cut off.
 var errTorn = fmt.Errorf("the last line is cut off")
 
@@ -251,6 +275,11 @@ func (t *table) next(need int) error {
 	if err != nil {
 		return err
 	}
+	return t.take(b, need)
+}
+
+// take makes a line the current row; need and errors as in next.
+func (t *table) take(b []byte, need int) (err error) {
 	if t.row, err = split(t.row[:0], b, t.sep); err != nil {
 		return posError(t.name, t.line, 0, "%v", err)
 	}
