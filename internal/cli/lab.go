@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,6 +38,9 @@ var commonSettings = []meters.Setting{
 
 // rootSetting is of meters that are made of the kernel's files.
 var rootSetting = meters.Setting{Key: "root", Help: "another folder than /, below which sys lies: of the host of a container, say"}
+
+// hostPort is a place on the network, not a path.
+var hostPort = regexp.MustCompile(`^[^/]+:[0-9]{1,5}$`)
 
 // noMeter is a meter that is missing or of no use.
 func noMeter(err error, hint string) error {
@@ -78,7 +82,7 @@ func (l lab) want(text string) (*wanted, error) {
 		return nil, err
 	}
 	if spec.Transport == "" && slices.Contains(d.Transports, meters.TCP) {
-		if rest, ok := strings.CutPrefix(spec.Place, "tcp:"); ok {
+		if rest, ok := strings.CutPrefix(spec.Place, "tcp:"); ok || hostPort.MatchString(spec.Place) {
 			spec.Transport, spec.Place = meters.TCP, rest
 		}
 	}

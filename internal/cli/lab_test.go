@@ -94,6 +94,8 @@ func TestLabOpens(t *testing.T) {
 		{"b", nil, "", "none is plugged in", "b:/dev/ttyUSB0"},
 		{"b:/dev/ttyUSB3", nil, "/dev/ttyUSB3", "", ""},
 		{"b:tcp:host:5025,volts=V?", nil, "host:5025", "", ""},
+		{"b:psu.lab:5025", nil, "psu.lab:5025", "", ""},
+		{"b:[::1]:5025", nil, "[::1]:5025", "", ""},
 		{"c:gone", nil, "", "file does not exist", ""},
 	} {
 		l := fakeLab(c.hid, nil)

@@ -36,7 +36,7 @@ var Driver = meters.Driver{
 	Name:    "fnb58",
 	Summary: "FNIRSI FNB58, FNB48, FNB48S, FNB48P, C1 over USB HID, 100 samples a second",
 	Status:  meters.Emulated,
-	Rate:    "100", USBClass: 3,
+	Rate:    "100", Digital: "none; D+ and D- carry the level of a pin (in-band marks)", USBClass: 3,
 	Transports: []meters.Transport{meters.HID, meters.USB},
 	Models:     list(),
 	Open:       open,

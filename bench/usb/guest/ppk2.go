@@ -63,7 +63,7 @@ func servePPK2(node, log string) error {
 
 const (
 	ppk2Hz      = 100_000
-	ppk2Seconds = 10 // of the recording
+	ppk2Seconds = 20 // of the recording
 )
 
 // overACM is a PPK2 behind a serial function.
