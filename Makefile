@@ -3,10 +3,10 @@
 
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# Pure Go everywhere: no C compiler is needed.
+# Pure Go: no C compiler is needed.
 export CGO_ENABLED ?= 0
-# But for meters over libusb, which is built in where it can be; LIBUSB= leaves
-# it out.
+# libusb, another way to meters, is built in where pkg-config finds it; LIBUSB=
+# leaves it out.
 LIBUSB ?= $(shell pkg-config --exists libusb-1.0 2>/dev/null && command -v $${CC:-cc} >/dev/null && echo yes)
 
 .PHONY: demo test test-usb build lint coverage bench fuzz clean

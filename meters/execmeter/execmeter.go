@@ -218,6 +218,11 @@ func (d *meter) flush() error {
 		return nil
 	}
 	b.ArrivalNs = d.arrived
+	if n := len(b.TimesNs); n > 0 && d.info.Clock != meters.Shared {
+		// Without a rate there is nothing to fit: the program's times count on
+		// from the arrival of the first ones, by the host's clock.
+		d.info.Clock, d.info.FirstHostNs = meters.Shared, d.arrived-b.TimesNs[n-1]
+	}
 	return d.emit(b)
 }
 

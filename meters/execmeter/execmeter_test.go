@@ -276,3 +276,21 @@ func FuzzStream(f *testing.F) {
 		})
 	})
 }
+
+// Without a rate, times go on from the arrival of the first ones.
+func TestTimesAreTheHosts(t *testing.T) {
+	p := &program{err: io.EOF, hostNs: 5e9, text: header(`"rate_hz":0`) +
+		`{"t_s":1,"volts":[5],"amps":[1]}` + "\n" + `{"t_s":1.5,"volts":[5],"amps":[2]}` + "\n"}
+	m, err := execmeter.Driver.Open(context.Background(), p, meters.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var arrived, last int64
+	err = m.Stream(context.Background(), func(b meters.Block) error {
+		arrived, last = b.ArrivalNs, b.TimesNs[b.Len()-1]
+		return nil
+	})
+	if i := m.Info(); err != nil || i.Clock != meters.Shared || i.FirstHostNs != arrived-last || arrived < 5e9 || last != 500_000_000 {
+		t.Errorf("%+v: %d ns arrived at %d, %v", i, last, arrived, err)
+	}
+}
