@@ -20,7 +20,7 @@ type tape struct {
 func openTape(path, stream string) (replay.Recording, error) {
 	r, err := run.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, &meters.Problem{Err: err, Hint: "give the folder of a run: replay:RUN"}
 	}
 	var names []string
 	for _, s := range r.Streams {

@@ -59,7 +59,7 @@ func open(ctx context.Context, p meters.Port, o meters.Options) (meters.Meter, e
 	d := &meter{port: p, notify: o.Notify, buffer: make([]byte, firstBuffer)}
 	line, err := d.firstLine(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open exec meter: %w", err)
+		return nil, &meters.Problem{Err: fmt.Errorf("open exec meter: %w", err), Hint: "run it by hand: it must write samples, as docs/exec-meter.md says"}
 	}
 	h, err := parseHeader(line)
 	if err != nil {
