@@ -209,7 +209,9 @@ func (o *execFlags) listen(clock meters.HostClock, argv []string) (func(context.
 		if err != nil {
 			return err
 		}
-		to.Line(run.Line{HostNs: clock(), Source: campaign.Source, Text: hello[:len(hello)-1]})
+		// Not of the command's own source: after one line with a CRC, its lines
+		// without one would not count.
+		to.Line(run.Line{HostNs: clock(), Source: campaign.Source + "/machine", Text: hello[:len(hello)-1]})
 		pause := func() error { return host.Wait(ctx, clock()+int64(o.lead)) }
 		if err := pause(); err != nil {
 			return err
