@@ -10,6 +10,7 @@ import (
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/bench"
+	"github.com/joulemark/joulemark/bench/benchtest"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/align"
@@ -59,24 +60,8 @@ func play(t *testing.T, text string, edit func(b *meters.Block, truth bench.Trut
 	if err := w.Close("done", 0); err != nil {
 		t.Fatal(err)
 	}
-	r, err := run.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := align.Align(r, r.Streams[0].Stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := benchtest.Align(t, benchtest.Open(t, dir))
 	return line, world.Truth()
-}
-
-func analyze(t *testing.T, line *align.Timeline, o analysis.Options) analysis.Results {
-	t.Helper()
-	res, err := analysis.Analyze(line, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res
 }
 
 // Every window's net, gross and idle against the closed form.
@@ -93,7 +78,7 @@ func TestWindowsAgainstClosedForm(t *testing.T) {
 		{"late", "samples.delay_seconds = 0.09\n", 1e-4},
 	} {
 		line, truth := play(t, calm+c.text, nil)
-		res := analyze(t, line, analysis.Options{})
+		res := benchtest.Analyze(t, line, analysis.Options{})
 		if len(res.Windows) != 10 {
 			t.Fatalf("%s: %d windows", c.name, len(res.Windows))
 		}
@@ -113,9 +98,9 @@ func TestWindowsAgainstClosedForm(t *testing.T) {
 
 func TestBaselines(t *testing.T) {
 	line, _ := play(t, calm, nil)
-	local := analyze(t, line, analysis.Options{})
-	global := analyze(t, line, analysis.Options{Baseline: analysis.Global})
-	none := analyze(t, line, analysis.Options{Baseline: analysis.None})
+	local := benchtest.Analyze(t, line, analysis.Options{})
+	global := benchtest.Analyze(t, line, analysis.Options{Baseline: analysis.Global})
+	none := benchtest.Analyze(t, line, analysis.Options{Baseline: analysis.None})
 	for i, op := range local.Operations {
 		if g := global.Operations[i]; math.Abs(float64(g.Net.Value/op.Net.Value)-1) > 1e-4 {
 			t.Errorf("steady idle: global %g, local %g", g.Net.Value, op.Net.Value)
@@ -135,8 +120,8 @@ func TestBaselines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wide := analyze(t, line, analysis.Options{Accuracy: &acc})
-	unknown := analyze(t, line, analysis.Options{Accuracy: &meters.Accuracy{}})
+	wide := benchtest.Analyze(t, line, analysis.Options{Accuracy: &acc})
+	unknown := benchtest.Analyze(t, line, analysis.Options{Accuracy: &meters.Accuracy{}})
 	for i := range wide.Operations {
 		q := wide.Operations[i].Net
 		// Two rectangles of 0.5 %: a triangle whose 95 % half width is 0.776 %.
@@ -167,7 +152,7 @@ func TestCoverage(t *testing.T) {
 				}
 			}
 		})
-		res := analyze(t, line, analysis.Options{})
+		res := benchtest.Analyze(t, line, analysis.Options{})
 		w, x := res.Windows[1], truth.Windows[1]
 		share := 1 - c.missing/(x.T1-x.T0)
 		if math.Abs(float64(w.Coverage)-share) > 0.03 {
@@ -182,13 +167,13 @@ func TestCoverage(t *testing.T) {
 // Keys are counted where they are stated; one that nobody stated is none.
 func TestKeysAreCounted(t *testing.T) {
 	line, _ := play(t, calm+"plan.keys = 3\n", nil)
-	if op := analyze(t, line, analysis.Options{}).Operations[0]; op.Keys != 3 {
+	if op := benchtest.Analyze(t, line, analysis.Options{}).Operations[0]; op.Keys != 3 {
 		t.Errorf("%d keys, want 3", op.Keys)
 	}
 	for i := range line.Windows {
 		line.Windows[i].Key = ""
 	}
-	if op := analyze(t, line, analysis.Options{}).Operations[0]; op.Keys != 0 {
+	if op := benchtest.Analyze(t, line, analysis.Options{}).Operations[0]; op.Keys != 0 {
 		t.Errorf("%d keys, and none was stated", op.Keys)
 	}
 }
@@ -210,7 +195,7 @@ func TestNothingUsable(t *testing.T) {
 // The keys that other programs read.
 func TestResultsKeepTheirKeys(t *testing.T) {
 	line, _ := play(t, calm, nil)
-	text, err := json.Marshal(analyze(t, line, analysis.Options{}))
+	text, err := json.Marshal(benchtest.Analyze(t, line, analysis.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

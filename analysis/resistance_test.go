@@ -6,8 +6,7 @@ import (
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/bench"
-	"github.com/joulemark/joulemark/run"
-	"github.com/joulemark/joulemark/sync/align"
+	"github.com/joulemark/joulemark/bench/benchtest"
 )
 
 // analyzed plays a scenario and analyzes its run.
@@ -17,24 +16,8 @@ func analyzed(t *testing.T, text string, seed uint64) (analysis.Results, bench.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir() + "/run"
-	truth, err := bench.Play(s, seed, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := run.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := align.Align(r, r.Streams[0].Stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := analysis.Analyze(line, analysis.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res, truth
+	r, truth := benchtest.Play(t, s, seed)
+	return benchtest.Analyze(t, benchtest.Align(t, r), analysis.Options{}), truth
 }
 
 // quietMeter has no noise, and windows of one operation are alike.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/joulemark/joulemark/analysis"
+	"github.com/joulemark/joulemark/bench/benchtest"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
-	"github.com/joulemark/joulemark/sync/align"
 	"github.com/joulemark/joulemark/sync/mark"
 )
 
@@ -217,17 +217,7 @@ func analyzed(t *testing.T, lines []run.Line, busy [][2]uint64) analysis.Results
 	if err := w.Close("done", int64(len(watts))*1e7); err != nil {
 		t.Fatal(err)
 	}
-	r, err := run.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := align.Align(r, "usb")
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := analysis.Analyze(line, analysis.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := benchtest.Align(t, benchtest.Open(t, dir))
+	res := benchtest.Analyze(t, line, analysis.Options{})
 	return res
 }

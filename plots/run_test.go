@@ -9,6 +9,7 @@ import (
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/bench"
+	"github.com/joulemark/joulemark/bench/benchtest"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/plots"
 	"github.com/joulemark/joulemark/run"
@@ -38,14 +39,7 @@ func recorded(t *testing.T, scenario string) (*align.Timeline, analysis.Results)
 
 func aligned(t testing.TB, dir string) *align.Timeline {
 	t.Helper()
-	r, err := run.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := align.Align(r, r.Streams[0].Stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := benchtest.Align(t, benchtest.Open(t, dir))
 	return line
 }
 

@@ -3,37 +3,19 @@ package coverage
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/bench"
-	"github.com/joulemark/joulemark/run"
-	"github.com/joulemark/joulemark/sync/align"
+	"github.com/joulemark/joulemark/bench/benchtest"
 )
 
 // analyzed plays a scenario and analyzes it.
 func analyzed(t *testing.T, s bench.Scenario, seed uint64) (analysis.Results, bench.Truth) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), fmt.Sprint(seed))
-	truth, err := bench.Play(s, seed, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := run.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := align.Align(r, r.Streams[0].Stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := analysis.Analyze(line, analysis.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res, truth
+	r, truth := benchtest.Play(t, s, seed)
+	return benchtest.Analyze(t, benchtest.Align(t, r), analysis.Options{}), truth
 }
 
 // The joint fit agrees with the pulse integral where nothing is wrong. Where

@@ -2,41 +2,26 @@ package coverage
 
 import (
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/bench"
+	"github.com/joulemark/joulemark/bench/benchtest"
 	"github.com/joulemark/joulemark/meters"
-	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/align"
 )
 
 // known plays a scenario whose meter was characterised before, and analyzes it.
 func known(t *testing.T, s bench.Scenario, c *meters.Characterisation) (*align.Timeline, analysis.Results) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "r")
-	if _, err := bench.Play(s, 4, dir); err != nil {
-		t.Fatal(err)
-	}
-	r, err := run.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, _ := benchtest.Play(t, s, 4)
 	for i := range r.Streams[0].Segments {
 		r.Streams[0].Segments[i].Characterisation = c
 	}
-	line, err := align.Align(r, r.Streams[0].Stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := analysis.Analyze(line, analysis.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return line, res
+	line := benchtest.Align(t, r)
+	return line, benchtest.Analyze(t, line, analysis.Options{})
 }
 
 // The residual of a self-test becomes a term of runs that hold none.

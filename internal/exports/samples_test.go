@@ -13,8 +13,8 @@ import (
 
 	"github.com/joulemark/joulemark/analysis"
 	"github.com/joulemark/joulemark/bench"
+	"github.com/joulemark/joulemark/bench/benchtest"
 	"github.com/joulemark/joulemark/meters"
-	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/align"
 )
 
@@ -25,23 +25,9 @@ func recorded(t *testing.T, scenario string, windows int) (*align.Timeline, anal
 		t.Fatal(err)
 	}
 	s.Plan.Ops, s.Plan.Windows = []string{"ML-DSA-44/verify"}, windows
-	dir := t.TempDir() + "/run"
-	if _, err := bench.Play(s, 3, dir); err != nil {
-		t.Fatal(err)
-	}
-	r, err := run.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := align.Align(r, r.Streams[0].Stream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := analysis.Analyze(line, analysis.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return line, res
+	r, _ := benchtest.Play(t, s, 3)
+	line := benchtest.Align(t, r)
+	return line, benchtest.Analyze(t, line, analysis.Options{})
 }
 
 // Whoever sums up exported samples between t0_s and t1_s finds the gross

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/joulemark/joulemark/analysis"
+	"github.com/joulemark/joulemark/bench/benchtest"
 	"github.com/joulemark/joulemark/meters"
 	"github.com/joulemark/joulemark/run"
-	"github.com/joulemark/joulemark/sync/align"
 )
 
 // From lines to J/op: a computer takes 1 W, and 3 W while openssl speed signs;
@@ -51,18 +51,8 @@ func TestFromLinesToEnergy(t *testing.T) {
 	if err := w.Close("done", (windows+1)*apart*1e9); err != nil {
 		t.Fatal(err)
 	}
-	r, err := run.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := align.Align(r, "usb")
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := analysis.Analyze(line, analysis.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := benchtest.Align(t, benchtest.Open(t, dir))
+	res := benchtest.Analyze(t, line, analysis.Options{})
 	if len(res.Operations) != 1 {
 		t.Fatalf("operations are %v", res.Operations)
 	}

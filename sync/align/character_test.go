@@ -5,27 +5,16 @@ import (
 	"testing"
 
 	"github.com/joulemark/joulemark/bench"
+	"github.com/joulemark/joulemark/bench/benchtest"
 	"github.com/joulemark/joulemark/meters"
-	"github.com/joulemark/joulemark/run"
 	"github.com/joulemark/joulemark/sync/align"
 )
 
 // lineOf plays a scenario and aligns its run.
 func lineOf(t *testing.T, s bench.Scenario, seed uint64) (*align.Timeline, bench.Truth) {
 	t.Helper()
-	dir := t.TempDir() + "/run"
-	truth, err := bench.Play(s, seed, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := run.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := align.Align(r, r.Streams[0].Stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, truth := benchtest.Play(t, s, seed)
+	line := benchtest.Align(t, r)
 	return line, truth
 }
 
