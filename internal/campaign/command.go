@@ -190,6 +190,9 @@ func (c *commands) window(ctx context.Context, w int64, cmd Command, n int64) er
 	if err := c.pause(ctx, c.PostSeconds); err != nil {
 		return err
 	}
+	if _, err := c.sync(ctx); err != nil { // the clocks are tied on both sides of a window
+		return err
+	}
 	win := mark.Win{W: w, Alg: cmd.Alg, Op: cmd.Op, N: n, T0: uint64(b.From), T1: uint64(b.To), Idle: "os",
 		PreUs: (b.From - quiet) / 1000, PostUs: int64(c.PostSeconds * 1e6)}
 	if err := c.state(win.Statement()); err != nil {

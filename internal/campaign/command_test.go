@@ -64,7 +64,7 @@ func TestCommands(t *testing.T) {
 	var wins []mark.Win
 	var last run.Line
 	decoder := mark.Decoder{}
-	idle := int64(0) // host ns since when the machine has been quiet
+	var beacons []int64 // host ns: one before the quiet zone of a window, one after its last
 	err := plan().Run(context.Background(), m, func(l run.Line) error {
 		s, ok := decoder.Decode(l.Text)
 		if !ok || l.HostNs < last.HostNs || l.Source != Source {
@@ -77,11 +77,15 @@ func TestCommands(t *testing.T) {
 			if int64(y.Ticks) != l.HostNs {
 				t.Errorf("a beacon of %d arrives at %d", y.Ticks, l.HostNs)
 			}
-			idle = l.HostNs
+			beacons = append(beacons, l.HostNs)
 		case "win":
 			w, err := mark.ParseWin(s)
 			if err != nil {
 				t.Fatal(err)
+			}
+			idle := beacons[len(beacons)-2]
+			if after := beacons[len(beacons)-1]; after-int64(w.T1) != w.PostUs*1000 {
+				t.Errorf("window %d to %d has a beacon at %d", w.W, w.T1, after)
 			}
 			if (int64(w.T0)-idle)/1000 != w.PreUs || w.PreUs < 500_000 || w.PreUs > 580_000 || l.HostNs-int64(w.T1) != w.PostUs*1000 || w.PostUs != 300_000 {
 				t.Errorf("window %d from %d to %d: zones of %d and %d µs, quiet since %d, stated at %d", w.W, w.T0, w.T1, w.PreUs, w.PostUs, idle, l.HostNs)

@@ -90,8 +90,8 @@ func execVerb(env *Env, l lab) *cobra.Command {
 	f.IntVar(&o.warmup, "warmup", 1, "runs of each command before all windows")
 	f.Int64Var(&o.batch, "batch", 0, "runs of the command in a window (default as many as fill it)")
 	f.DurationVar(&o.window, "window", 2*time.Second, "least length of a window")
-	f.DurationVar(&o.pre, "pre", 500*time.Millisecond, "idle time before each window")
-	f.DurationVar(&o.post, "post", 500*time.Millisecond, "idle time after each window")
+	f.DurationVar(&o.pre, "pre", time.Second, "idle time before each window")
+	f.DurationVar(&o.post, "post", time.Second, "idle time after each window")
 	f.DurationVar(&o.lead, "lead", 3*time.Second, "idle time before the first window and after the last")
 	f.StringVar(&o.prepare, "prepare", "", "`COMMAND` to run before each window")
 	f.StringVar(&o.conclude, "conclude", "", "`COMMAND` to run after each window")
@@ -111,13 +111,13 @@ func execVerb(env *Env, l lab) *cobra.Command {
 }
 
 func (o *execFlags) exec(ctx context.Context, env *Env, l lab, argv []string) error {
+	if err := o.check(argv); err != nil {
+		return err
+	}
 	o.recordFlags.name = "exec"
 	options, err := o.options(l)
 	if err != nil {
 		return err
-	}
-	if o.runs < 1 {
-		return usage("--runs %d is not above 0", o.runs)
 	}
 	if o.lines != "" {
 		options.Work, err = o.listen(options.HostNs, argv)
@@ -148,6 +148,22 @@ func (o *execFlags) exec(ctx context.Context, env *Env, l lab, argv []string) er
 		return recordFailure(err, options.Dir)
 	}
 	return o.report(env, result)
+}
+
+// check looks for wrong flags, before any meter is looked for.
+func (o *execFlags) check(argv []string) error {
+	if o.runs < 1 {
+		return usage("--runs %d is not above 0", o.runs)
+	}
+	if o.lines == "" {
+		if len(o.lineOptions) > 0 {
+			return usage("--line-option needs --lines")
+		}
+		_, err := o.plan(argv)
+		return err
+	}
+	_, err := o.reader()
+	return err
 }
 
 // windows returns the work of running the command in windows.
@@ -186,8 +202,8 @@ func (o *execFlags) windows(env *Env, clock meters.HostClock, argv []string) (fu
 // over is the command that runs a line of shell on the other machine.
 func (o *execFlags) over(line string) []string { return []string{"ssh", "-T", o.ssh, line} }
 
-// listen returns the work of running the command and reading its lines.
-func (o *execFlags) listen(clock meters.HostClock, argv []string) (func(context.Context, record.Marks) error, error) {
+// reader makes the adapter of the flags.
+func (o *execFlags) reader() (lines.Machine, error) {
 	settings := map[string]string{}
 	for _, pair := range o.lineOptions {
 		key, value, ok := strings.Cut(pair, "=")
@@ -199,6 +215,15 @@ func (o *execFlags) listen(clock meters.HostClock, argv []string) (func(context.
 	reader, err := lines.New(o.lines, lines.Config{Source: campaign.Source, Options: settings})
 	if err != nil {
 		return nil, usage("--%w", err)
+	}
+	return reader, nil
+}
+
+// listen returns the work of running the command and reading its lines.
+func (o *execFlags) listen(clock meters.HostClock, argv []string) (func(context.Context, record.Marks) error, error) {
+	reader, err := o.reader()
+	if err != nil {
+		return nil, err
 	}
 	if o.ssh != "" {
 		argv = o.over(campaign.Quote(argv))

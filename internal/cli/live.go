@@ -229,6 +229,9 @@ func readings(m record.Status) string {
 	if len(parts) == 0 {
 		parts = append(parts, "no samples")
 	}
+	if math.IsNaN(m.Joules) {
+		return strings.Join(append(parts, "nothing was measured"), "  ")
+	}
 	parts = append(parts, fmt.Sprintf("%9s", si.Format(m.Joules, "J", 4)))
 	if slices.Contains(m.Info.Columns, meters.Amps) {
 		parts = append(parts, fmt.Sprintf("%9s", si.Format(m.Coulombs, "C", 4)))

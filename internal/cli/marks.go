@@ -66,7 +66,7 @@ func (m lineMarks) Watch(ctx context.Context, line func(hostNs int64, text []byt
 				return err
 			}
 		} else if !found && (!errors.Is(err, fs.ErrNotExist) || time.Since(begun) > appear) {
-			return err
+			return &record.MeterError{Name: m.name, Err: err}
 		}
 		select {
 		case <-ctx.Done():

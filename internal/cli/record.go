@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -58,7 +59,12 @@ func recordVerb(env *Env, l lab) *cobra.Command {
 	c := &cobra.Command{
 		Use: "record [--meter SPEC]...", Short: "record a meter, with a live view", Long: recordHelp, Args: cobra.NoArgs,
 		Annotations: map[string]string{leaves: "a meter"},
-		RunE:        func(c *cobra.Command, _ []string) error { return o.record(c.Context(), env, l) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("for") && o.length <= 0 {
+				return usage("--for %v is not above 0", o.length)
+			}
+			return o.record(c.Context(), env, l)
+		},
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.meters, "meter", nil, "meter: a `SPEC`, or NAME=SPEC; may be repeated (default the one that is plugged in)")
@@ -101,9 +107,6 @@ func (o *recordFlags) options(l lab) (record.Options, error) {
 	now := time.Now()
 	r := record.Options{Notes: o.notes, For: o.length, HostNs: meters.NewHostClock(),
 		Env: map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH}}
-	if o.length < 0 {
-		return r, usage("--for %v is not above 0", o.length)
-	}
 	if o.until != "" {
 		t, err := parseUntil(o.until, now)
 		if err != nil {
@@ -273,6 +276,11 @@ func (o *recordFlags) print(w io.Writer, r record.Result) error {
 	if r.Lines+r.Edges > 0 {
 		fmt.Fprintf(w, "  %-9s %d lines, %d edges\n", "marks", r.Lines, r.Edges)
 	}
+	for _, m := range r.Meters {
+		if nominal := m.Info.RateHz; m.RateHz > 0 && nominal > 0 && math.Abs(m.RateHz/nominal-1) > wrongRate {
+			fmt.Fprintf(w, "warning: %s sends %.4g samples a second and says %.4g: energies above are off by that, and the run cannot be analyzed\n", m.Name, m.RateHz, nominal)
+		}
+	}
 	for _, n := range recorded.Notes {
 		kind := "note"
 		if n.Warn || n.Void {
@@ -283,13 +291,21 @@ func (o *recordFlags) print(w io.Writer, r record.Result) error {
 	return nil
 }
 
+// wrongRate is how far a rate may be from the nominal one, relative: more than
+// any clock is off, and less than what a meter that skips samples is.
+const wrongRate = 0.05
+
 // recordedLine is what was recorded of one meter.
 func recordedLine(m record.Status) string {
 	parts := []string{fmt.Sprintf("%d samples", m.Samples)}
 	if m.RateHz > 0 {
 		parts[0] += fmt.Sprintf(" (%.5g a second)", m.RateHz)
 	}
-	parts = append(parts, si.Format(m.Joules, "J", 4), losses(m))
+	joules := "nothing measured"
+	if !math.IsNaN(m.Joules) {
+		joules = si.Format(m.Joules, "J", 4)
+	}
+	parts = append(parts, joules, losses(m))
 	if m.Segments > 1 {
 		parts = append(parts, fmt.Sprintf("%d segments", m.Segments))
 	}

@@ -47,6 +47,9 @@ func printTable(w io.Writer, r analysis.Results) error {
 			q = op.Gross
 		}
 		value, total, repeat := quantity(q, "J")
+		if op.Voided || len(r.Voids) > 0 {
+			total, repeat = "void", "void"
+		}
 		row := table.Row{op.Alg, operationName(op, r), op.Count, op.Windows, value, total, repeat}
 		if !none {
 			row = append(row, number(op.Gross.Value, "J", 4))
@@ -178,7 +181,11 @@ func character(m analysis.Meter) string {
 	if m.SourceOhms > 2*m.USourceOhms {
 		source = "source " + si.Format(float64(m.SourceOhms), "Ω", 3)
 	}
-	return joinWords(", ", string(c.Values), si.Format(float64(m.EffectiveRateHz), "Hz", 3)+" effective", kind,
+	effective := ""
+	if m.EffectiveRateHz.Stated() {
+		effective = si.Format(float64(m.EffectiveRateHz), "Hz", 3) + " effective"
+	}
+	return joinWords(", ", string(c.Values), effective, kind,
 		"noise "+si.Format(float64(c.NoiseWatts), "W", 2), source)
 }
 

@@ -492,13 +492,19 @@ func (r *Recorder) mark(count *atomic.Int64, bytes int64, write func(*run.Writer
 }
 
 // watch takes the marks of one source. One that fails before the recording has
-// begun ends it; later, the meters go on.
+// begun, or was never to be had (a *MeterError), ends it; later, the meters go
+// on.
 func (r *Recorder) watch(ctx context.Context, s Source) {
 	err := s.Watch(ctx, r)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	if r.beganNs.Load() < 0 {
+	var unusable *MeterError
+	switch {
+	case errors.As(err, &unusable): // it was never there
+		r.stop(unusable)
+		return
+	case r.beganNs.Load() < 0:
 		r.stop(&MeterError{s.Name(), err})
 		return
 	}

@@ -263,6 +263,9 @@ func (g *gauge) read(hostNs int64) Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.status
+	if s.Samples > 0 && s.Unknown == s.Samples {
+		s.Joules, s.Coulombs = math.NaN(), math.NaN()
+	}
 	missing, gaps := g.segment.lost()
 	s.Missing = g.missing + missing
 	s.Gaps += gaps

@@ -34,7 +34,8 @@ type decoder struct {
 	rateHz float64
 	binary bool
 
-	index int64 // of the next sample, missing ones included
+	index int64   // of the next sample, missing ones included
+	told  float64 // the last t_s, where there is a rate
 	first float64
 	begun bool
 	last  int64 // ns, of the last sample where they have times
@@ -174,11 +175,14 @@ func (d *decoder) at(text json.RawMessage) (missing int64, err error) {
 		d.last = d.time
 		return 0, nil
 	}
+	// Times of a program are good to a sample: one that is a sample early after
+	// one that was late is no error, as long as they go on.
 	missing = int64(math.Round(since*d.rateHz)) - d.index
-	if missing < 0 {
+	if on := d.index == 0 || *t > d.told; !on || missing < -1 {
 		return 0, fmt.Errorf("%w, to %g s: sample %d is due", errTime, *t, d.index)
 	}
-	return missing, nil
+	d.told = *t
+	return max(missing, 0), nil
 }
 
 // add takes the samples of the packet at hand.

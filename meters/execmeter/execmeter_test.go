@@ -148,6 +148,7 @@ func TestStream(t *testing.T) {
 		{"it fails", header("") + one("0", "1"), exit, "no meter", `[1] program-messages error: read exec meter: prog ended: exit status 3: "no meter"`},
 		{"no sample", header(""), io.EOF, "none", `program-messages error: stream exec meter: the meter sends no samples: its output ended before the first one: it said "none"`},
 		{"a torn line", header("") + one("0", "1") + `{"t_s"`, io.EOF, "", "[1] error: stream exec meter: its output ended within a packet"},
+		{"times that are a sample off", header("") + one("0", "1") + one("0.016", "2") + one("0.024", "3") + one("0.031", "4"), io.EOF, "", "[1 NaN 2 3 4] lost-samples*1"},
 		{"time goes back", header("") + one("0", "1") + one("0", "2"), io.EOF, "", "[1] error: stream exec meter: t_s goes back, to 0 s: sample 1 is due"},
 		{"time goes back without a rate", header(`"rate_hz":0`) + one("1", "1") + one("0.5", "2"), io.EOF, "", "[1]@[0] error: stream exec meter: t_s goes back, to 0.5 s"},
 		{"the index goes back", header(`"framing":"binary"`) + frame(1, []float32{5}, []float32{1}) + frame(1, []float32{5}, []float32{1}), io.EOF, "", "[1] error: stream exec meter: a frame that begins with sample 1: the next one is 2"},
