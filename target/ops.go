@@ -59,7 +59,7 @@ type Op struct {
 
 // Ops returns all operations, in the order in which a target lists them.
 func Ops() []Op {
-	return slices.Concat(loads(), signatures(), kems(), agreements())
+	return slices.Concat(loads(), signatures(), kems(), agreements(), combined())
 }
 
 func find(ops []Op, alg, op string) (Op, bool) {

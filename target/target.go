@@ -69,7 +69,9 @@ func (t *Target) Serve(ctx context.Context, in io.Reader, out io.Writer, baud in
 	done := make(chan struct{})
 	defer close(done)
 	defer context.AfterFunc(ctx, s.queue.halt)()
-	if err := s.boot(); err != nil {
+	if err := s.boot(); errors.Is(err, errStopped) {
+		return ctx.Err()
+	} else if err != nil {
 		return err
 	}
 	go s.queue.read(in, done)
@@ -235,10 +237,12 @@ func (s *session) run(c mark.Run) error {
 	if err != nil {
 		return &refusal{"failed", err.Error()}
 	}
+	collected := collections()
 	win, err := s.window(c, batch)
 	if err != nil {
 		return err
 	}
+	collected = collections() - collected - 1 // one before the window, on purpose
 	checked, fail := batch.Check()
 	fail = min(fail+*win.Fail, c.N)
 	win.Checked, win.Fail = &checked, &fail
@@ -251,7 +255,20 @@ func (s *session) run(c mark.Run) error {
 	if err := s.wire.send(s.latencies.statement(c.W).Statement()); err != nil {
 		return err
 	}
+	if collected > 0 {
+		text := fmt.Sprintf("w=%d: garbage was collected in it, %d times: the heap came to %d bytes", c.W, collected, s.HeapMax)
+		if err := s.wire.send(mark.Note{Text: text}.Statement()); err != nil {
+			return err
+		}
+	}
 	return s.note(c.W, "after")
+}
+
+// collections is how often garbage was collected since the start.
+func collections() int64 {
+	var m debug.GCStats
+	debug.ReadGCStats(&m)
+	return m.NumGC
 }
 
 // window warms up, is quiet, runs the operations, and is quiet again. Fail
