@@ -95,7 +95,8 @@ type session struct {
 	*Target
 	queue     *queue
 	wire      wire
-	latencies latencies
+	latencies latencies // of the last window
+	collected int64     // how often garbage was, in the last window or its quiet zones
 }
 
 func (s *session) boot() error {
@@ -237,12 +238,10 @@ func (s *session) run(c mark.Run) error {
 	if err != nil {
 		return &refusal{"failed", err.Error()}
 	}
-	collected := collections()
 	win, err := s.window(c, batch)
 	if err != nil {
 		return err
 	}
-	collected = collections() - collected - 1 // one before the window, on purpose
 	checked, fail := batch.Check()
 	fail = min(fail+*win.Fail, c.N)
 	win.Checked, win.Fail = &checked, &fail
@@ -255,8 +254,8 @@ func (s *session) run(c mark.Run) error {
 	if err := s.wire.send(s.latencies.statement(c.W).Statement()); err != nil {
 		return err
 	}
-	if collected > 0 {
-		text := fmt.Sprintf("w=%d: garbage was collected in it, %d times: the heap came to %d bytes", c.W, collected, s.HeapMax)
+	if s.collected > 0 {
+		text := fmt.Sprintf("w=%d: garbage was collected, %d times: the heap came to %d bytes", c.W, s.collected, s.HeapMax)
 		if err := s.wire.send(mark.Note{Text: text}.Statement()); err != nil {
 			return err
 		}
@@ -281,9 +280,10 @@ func (s *session) window(c mark.Run, batch Batch) (mark.Win, error) {
 	}
 	w.timer.Stop()
 
-	runtime.GC() // with what warming up left, and what was prepared
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC() // of what warming up left
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(s.HeapMax))
+	collected := collections()
 	s.latencies.reset()
 	if !s.quiet(c.Idle, time.Duration(c.PreUs)*time.Microsecond) {
 		return mark.Win{}, errStopped
@@ -297,6 +297,7 @@ func (s *session) window(c mark.Run, batch Batch) (mark.Win, error) {
 	if !s.quiet(c.Idle, time.Duration(c.PostUs)*time.Microsecond) {
 		return mark.Win{}, errStopped
 	}
+	s.collected = collections() - collected
 	return mark.Win{
 		W: c.W, Alg: c.Alg, Op: c.Op, N: c.N, T0: uint64(t0), T1: uint64(t1), Idle: c.Idle,
 		PreUs: c.PreUs, PostUs: c.PostUs, Key: c.Key, Fail: &fail,
