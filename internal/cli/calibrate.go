@@ -83,7 +83,7 @@ func calibrateVerb(env *Env) *cobra.Command {
 	f.BoolVar(&o.replace, "replace", false, "replace the calibration that is kept under the name")
 	f.BoolVar(&o.list, "list", false, "list what is kept")
 	f.StringVar(&o.show, "show", "", "print what is kept under this `NAME`")
-	f.BoolVar(&o.json, "json", false, "print JSON (joulemark.calibration/1, joulemark.meter/1, joulemark.meters/1)")
+	f.BoolVar(&o.json, "json", false, "print JSON (joulemark.calibration/1, joulemark.meter/1, joulemark.calibrations/1)")
 	return c
 }
 
@@ -381,7 +381,7 @@ func (o *calibrateFlags) printList(env *Env) error {
 		err = printJSON(env.Stdout, struct {
 			Schema string        `json:"schema"`
 			Meters []store.Entry `json:"meters"`
-		}{"joulemark.meters/1", all})
+		}{"joulemark.calibrations/1", all})
 		return errors.Join(err, broken)
 	}
 	if len(all) == 0 && broken == nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/joulemark/joulemark/internal/doctor"
 	"github.com/joulemark/joulemark/meters"
+	"github.com/joulemark/joulemark/meters/serial"
 )
 
 const doctorHelp = `Checks what may keep a measurement from working or spoil its numbers: meters and
@@ -102,7 +103,7 @@ func examine(l lab) ([]doctor.Check, error) {
 		if err != nil {
 			return nil, err
 		}
-		checks = append(checks, doctor.Ports(ports, l.drivers)...)
+		checks = append(checks, doctor.Ports(ports, l.drivers, serial.Holder)...)
 	}
 	return append(checks, doctor.Machine(l.host(nil))...), nil
 }

@@ -113,12 +113,15 @@ func TestPorts(t *testing.T) {
 	}{
 		{meters.Device{Path: "/dev/ttyACM0", USB: meters.USBID{Vendor: 0x2e3c, Product: 0x5558}}, OK, "own serial port of a meter (FNB58)"},
 		{meters.Device{Path: "/dev/ttyACM1", USB: meters.USBID{Vendor: 0x1915, Product: 0xc00a}}, OK, "belongs to a meter (PPK2)"},
-		{meters.Device{Path: "/dev/ttyUSB0", USB: meters.USBID{Vendor: 0x10c4, Product: 0xea60}, Product: "CP2102N"}, OK, `"CP2102N", free`},
-		{meters.Device{Path: "/dev/ttyS0"}, OK, "free"},
+		{meters.Device{Path: "/dev/ttyUSB0", USB: meters.USBID{Vendor: 0x10c4, Product: 0xea60}, Product: "CP2102N"}, OK, `"CP2102N", may be the target's`},
+		{meters.Device{Path: "/dev/ttyS0"}, OK, "may be"},
+		{meters.Device{Path: "/dev/ttyS1"}, Warning, "may be the target's; open in minicom (process 7)"},
 		{meters.Device{Path: "/dev/ttyUSB1", Problem: &meters.Problem{Err: os.ErrPermission, Hint: "join dialout"}}, Failure, "permission denied"},
 	} {
-		got := Ports([]meters.Device{c.device}, drivers)
-		if len(got) != 1 || got[0].State != c.state || !strings.Contains(got[0].Text, c.text) || got[0].Fix == "" && c.state == Failure {
+		got := Ports([]meters.Device{c.device}, drivers, func(path string) string {
+			return map[string]string{"/dev/ttyS1": "minicom (process 7)"}[path]
+		})
+		if len(got) != 1 || got[0].State != c.state || !strings.Contains(got[0].Text, c.text) || (got[0].Fix == "") != (c.state == OK) {
 			t.Errorf("%s: %+v, want %s with %q", c.device.Path, got, c.state, c.text)
 		}
 	}

@@ -8,11 +8,12 @@ import (
 
 // Ports looks at serial ports: which may be opened, and which belong to a
 // meter and not to a target. An FNB58 has a serial port of its own beside the
-// interface that its samples come from.
-func Ports(ports []meters.Device, drivers []meters.Driver) []Check {
+// interface that its samples come from. holder names the program that has a port
+// open; "" where none is seen.
+func Ports(ports []meters.Device, drivers []meters.Driver, holder func(path string) string) []Check {
 	var checks []Check
 	for _, p := range ports {
-		c := Check{Name: "port " + p.Path, State: OK, Text: "free, may be the target's"}
+		c := Check{Name: "port " + p.Path, State: OK, Text: "may be the target's"}
 		if p.Product != "" {
 			c.Text = fmt.Sprintf("%q, %s", p.Product, c.Text)
 		}
@@ -21,6 +22,10 @@ func Ports(ports []meters.Device, drivers []meters.Driver) []Check {
 			if !talks(d, meters.Serial) {
 				c.Text = fmt.Sprintf("the own serial port of a meter (%s): neither its samples nor the target's marks come over it", m)
 			}
+		}
+		if who := holder(p.Path); who != "" {
+			c.State, c.Fix = Warning, "end it before a measurement: of two programs on a port each gets a part of the lines"
+			c.Text += "; open in " + who
 		}
 		if p.Problem != nil {
 			c.State, c.Text = Failure, p.Problem.Error()

@@ -47,9 +47,9 @@ func isGone(err error) bool {
 // access reports why a line cannot be opened for its permissions.
 func access(path string) error { return unix.Access(path, unix.R_OK|unix.W_OK) }
 
-// holder names the program that has a file open, as far as /proc shows it to
+// Holder names the program that has a file open, as far as /proc shows it to
 // us; "" where it does not.
-func holder(path string) string {
+func Holder(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return ""

@@ -67,7 +67,7 @@ func problem(path string, err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, meters.ErrBusy) || is(err, serial.PortBusy):
-		err = fmt.Errorf("%w by %s", meters.ErrBusy, cmp.Or(holder(path), "another program"))
+		err = fmt.Errorf("%w by %s", meters.ErrBusy, cmp.Or(Holder(path), "another program"))
 		hint = "close that program; ModemManager probes new lines for some seconds, and a rule of udev keeps it away"
 	case errors.Is(err, fs.ErrPermission) || is(err, serial.PermissionDenied):
 		err = fs.ErrPermission
