@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -22,6 +23,7 @@ type host struct {
 	in    *io.PipeWriter
 	lines chan mark.Statement
 	ended chan error
+	began chan struct{} // takes what endless operations say
 }
 
 // newHost starts a target with few operations, and passes over what it says at
@@ -30,13 +32,14 @@ func newHost(t *testing.T, change func(*Target)) *host {
 	t.Helper()
 	jt := New()
 	jt.Machine = Machine{fstest.MapFS{cpufreq + "scaling_governor": file("powersave")}}
-	jt.Ops = append(Ops(), testOps...)
+	began := make(chan struct{}, 1)
+	jt.Ops = slices.Concat(Ops(), testOps, []Op{{mark.Op{Alg: "endless", Op: "run"}, own, func(Params) (Batch, error) { return endless{began}, nil }}})
 	if change != nil {
 		change(jt)
 	}
 	in, write := io.Pipe()
 	read, out := io.Pipe()
-	h := &host{t: t, in: write, lines: make(chan mark.Statement, 16384), ended: make(chan error, 1)}
+	h := &host{t: t, in: write, lines: make(chan mark.Statement, 16384), ended: make(chan error, 1), began: began}
 	go func() {
 		err := jt.Serve(t.Context(), in, out, 0)
 		out.Close()
@@ -72,6 +75,19 @@ type wrong struct{}
 
 func (wrong) Do(i int64) bool       { return i%3 != 0 }
 func (wrong) Check() (int64, int64) { return 1, 1 }
+
+// endless says that it began.
+type endless struct{ began chan struct{} }
+
+func (e endless) Do(int64) bool {
+	select {
+	case e.began <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (endless) Check() (int64, int64) { return 0, 0 }
 
 func (h *host) next() mark.Statement {
 	h.t.Helper()
@@ -299,8 +315,8 @@ func TestRefusals(t *testing.T) {
 // target obeys again.
 func TestStop(t *testing.T) {
 	for _, long := range []mark.Statement{
-		mark.Run{W: 1, Alg: "spin", Op: "run", N: 1 << 40}.Statement(),
-		mark.Run{W: 1, Alg: "spin", Op: "run", N: 1, Warm: 1 << 40}.Statement(),
+		mark.Run{W: 1, Alg: "endless", Op: "run", N: 1 << 40}.Statement(),
+		mark.Run{W: 1, Alg: "endless", Op: "run", N: 1, Warm: 1 << 40}.Statement(),
 		mark.Run{W: 1, Alg: "empty", Op: "run", N: 1, PreUs: 3_600_000_000}.Statement(),
 		mark.Run{W: 1, Alg: "empty", Op: "run", N: 1, PostUs: 3_600_000_000, Idle: idleSpin}.Statement(),
 		mark.IdleCmd{W: 1, Us: 3_600_000_000, Mode: idleOS}.Statement(),
@@ -308,6 +324,11 @@ func TestStop(t *testing.T) {
 	} {
 		h := newHost(t, nil)
 		h.send(long)
+		if alg, _ := long.Get("alg"); alg == "endless" {
+			<-h.began
+		} else if alg != "" {
+			h.next() // its note
+		}
 		h.send(mark.IdleCmd{W: 2, Us: 3_600_000_000, Mode: idleOS}.Statement())
 		h.send(mark.Stop{}.Statement())
 		h.send(mark.Stop{}.Statement())
@@ -323,6 +344,24 @@ func TestStop(t *testing.T) {
 		h.send(mark.IdleCmd{W: 3, Us: 1, Mode: idleOS}.Statement())
 		if s := h.answer(); s.Kind != "idle" || number(t, s, "w") != 3 {
 			t.Errorf("after a stop: %v", s)
+		}
+	}
+}
+
+// Quiet ends with a stop, and with nothing else before its time.
+func TestQuiet(t *testing.T) {
+	for _, mode := range []string{idleOS, idleSpin} {
+		s := &session{Target: New(), queue: newQueue()}
+		s.queue.stir() // left over from a stop that is answered
+		if !s.quiet(mode, time.Millisecond) {
+			t.Errorf("%s: it was halted by nothing", mode)
+		}
+		ended := make(chan bool)
+		go func() { ended <- s.quiet(mode, time.Hour) }()
+		s.queue.stops.Add(1)
+		s.queue.stir()
+		if <-ended {
+			t.Errorf("%s: an hour has passed", mode)
 		}
 	}
 }
