@@ -19,13 +19,6 @@ import (
 const (
 	maxFileBytes = 1 << 20 // of a file of the kernel
 	maxTextBytes = 100     // of what is said of the machine
-
-	// The heap may grow to a share of the memory before garbage is collected
-	// within a window: an ML-DSA-65 key pair leaves 82 kB behind, 100,000 of
-	// them 8 GB.
-	heapShare   = 0.25
-	maxHeap     = 256 << 20
-	unknownHeap = 64 << 20 // where the memory is not known
 )
 
 // Machine is a computer as its files show it: Linux says much, others little.
@@ -137,15 +130,4 @@ func (m Machine) state() string {
 		all = append(all, "throttled "+short(bits))
 	}
 	return strings.Join(all, ", ")
-}
-
-// heapLimit is the heap at which garbage is collected even in a window, bytes.
-func (m Machine) heapLimit() int64 {
-	for line := range strings.Lines(m.read("proc/meminfo")) {
-		var kB int64
-		if n, _ := fmt.Sscanf(line, "MemTotal: %d kB", &kB); n == 1 && kB > 0 && kB < 1<<40 {
-			return min(int64(heapShare*float64(kB*1024)), maxHeap)
-		}
-	}
-	return unknownHeap
 }

@@ -11,7 +11,6 @@ func TestMachine(t *testing.T) {
 	pi := Machine{fstest.MapFS{
 		"proc/cpuinfo":                                        file("processor\t: 0\nmodel name\t: ARMv6-compatible processor rev 7 (v6l)\nHardware\t: BCM2835\n"),
 		"proc/device-tree/model":                              file("Raspberry Pi Zero W Rev 1.1\x00"),
-		"proc/meminfo":                                        file("MemTotal:         442872 kB\nMemFree: 1 kB\n"),
 		cpufreq + "scaling_governor":                          file("performance\n"),
 		cpufreq + "scaling_cur_freq":                          file("1000000\n"),
 		cpufreq + "cpuinfo_max_freq":                          file("1000000\n"),
@@ -23,9 +22,6 @@ func TestMachine(t *testing.T) {
 	}
 	if got := pi.state(); got != "governor performance, 1000 MHz, 48.3 °C, throttled 50005" {
 		t.Errorf("state is %q", got)
-	}
-	if got := pi.heapLimit(); got != 442872*1024/4 {
-		t.Errorf("heap may grow to %d bytes", got)
 	}
 	h := pi.Hello(Ops())
 	if h.ClockHz != 1e9 || h.TickHz != 1e9 || h.Bits < 32 || len(h.Ops) < 60 {
@@ -39,12 +35,12 @@ func TestMachine(t *testing.T) {
 // What is not there, or is nonsense, is left out.
 func TestMachineWithoutFiles(t *testing.T) {
 	for _, files := range []fstest.MapFS{{}, {
-		"proc/meminfo": file("MemTotal: many kB"), cpufreq + "scaling_cur_freq": file("-1"),
+		cpufreq + "scaling_cur_freq":           file("-1"),
 		"sys/class/thermal/thermal_zone0/temp": file("warm"),
 	}} {
 		m := Machine{files}
-		if m.cpu() != "" || m.state() != "" || m.heapLimit() != unknownHeap || m.Hello(nil).ClockHz != 0 {
-			t.Errorf("%q %q %d", m.cpu(), m.state(), m.heapLimit())
+		if m.cpu() != "" || m.state() != "" || m.Hello(nil).ClockHz != 0 {
+			t.Errorf("%q %q", m.cpu(), m.state())
 		}
 	}
 }
