@@ -9,7 +9,7 @@ export CGO_ENABLED ?= 0
 # leaves it out.
 LIBUSB ?= $(shell pkg-config --exists libusb-1.0 2>/dev/null && command -v $${CC:-cc} >/dev/null && echo yes)
 
-.PHONY: demo test test-usb build lint coverage bench fuzz clean
+.PHONY: demo test test-usb build cross lint coverage bench fuzz clean
 
 demo: ## a complete campaign on the virtual bench
 	$(GO) run ./cmd/joulemark demo
@@ -24,7 +24,8 @@ endif
 test-usb: ## meters on the USB of a kernel in qemu: some minutes, needs qemu-system-x86 and cpio
 	$(GO) test ./bench/usb -count=1 -v -timeout 20m -args -usb
 
-build: ## the program, as bin/joulemark
+build: ## the programs, as bin/joulemark and bin/joulemark-target
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/joulemark-target ./cmd/joulemark-target
 ifeq ($(LIBUSB),yes)
 	@echo "with libusb, which pkg-config found; make build LIBUSB= makes a static program without it"
 	CGO_ENABLED=1 $(GO) build -trimpath -tags libusb -o bin/joulemark ./cmd/joulemark
@@ -32,6 +33,11 @@ else
 	@echo "without libusb: pkg-config finds no libusb-1.0, or there is no C compiler; HID meters work on Linux all the same"
 	$(GO) build -trimpath -o bin/joulemark ./cmd/joulemark
 endif
+
+cross: ## joulemark-target for other machines, as bin/joulemark-target-OS-ARCH; arm runs on every Raspberry Pi
+	@for p in linux/arm linux/arm64 linux/amd64 linux/386 linux/riscv64 darwin/arm64 windows/amd64; do \
+	  echo $$p; CGO_ENABLED=0 GOARM=6 GOOS=$${p%/*} GOARCH=$${p#*/} \
+	  $(GO) build -trimpath -ldflags "-s -w" -o bin/joulemark-target-$${p%/*}-$${p#*/} ./cmd/joulemark-target || exit 1; done
 
 lint: ## gofmt, go vet, staticcheck
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi

@@ -26,6 +26,7 @@ var rooms = []struct {
 	{"marks", 3},
 	{"sync/source", 3},
 	{"run", 3},
+	{"target", 3},
 	{"sync/align", 4},
 	{"analysis", 5},
 	{"plots", 6},
