@@ -91,7 +91,7 @@ func AlignBy(r *run.Run, stream string, opt Options) (*Timeline, error) {
 	case onlyHand:
 		t.judgeHand(o, problem)
 	case pin != nil:
-		t.Offset = t.doubtPin(o, problem)
+		t.Offset = t.doubtPin(edges, o, problem)
 	case len(ev.direct) > 0:
 		t.Offset = t.doubtMarks(o)
 	default:

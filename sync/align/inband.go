@@ -344,9 +344,11 @@ func (f *fusion) idle(quiet []Quiet) {
 // doubtPin judges windows that a pin gave: their doubt is that of marks on the
 // sample clock. Steps of power beside the edges of the pin belong to something
 // else, or show how late the meter is.
-func (t *Timeline) doubtPin(o Offset, problem string) Offset {
+func (t *Timeline) doubtPin(edges []edge, o Offset, problem string) Offset {
 	out := t.doubtMarks(o)
 	switch {
+	case inverted(edges):
+		t.warn("inband", "power falls where the pin says that windows begin, and rises where they end: if the pin is low within a window, declare it so (active=low)", false)
 	case problem == "" && math.Abs(o.Seconds) > o.ResponseSeconds+2*t.segments[0].trace.period:
 		when := "after"
 		if o.Seconds < 0 {
@@ -358,3 +360,24 @@ func (t *Timeline) doubtPin(o Offset, problem string) Offset {
 	}
 	return out
 }
+
+// inverted reports whether power steps at most edges, and nearly always the
+// other way than into a window and out of it.
+func inverted(edges []edge) bool {
+	right, wrong := 0, 0
+	for _, e := range edges {
+		p0, p1, u, ok := e.levels(0, reachOf(0, e.tr.period))
+		switch step := p1 - p0; {
+		case !ok || math.Abs(step) < clearStep*u:
+		case step > 0 == e.rising:
+			right++
+		default:
+			wrong++
+		}
+	}
+	return wrong >= 4 && wrong > len(edges)/2 && wrong > 9*right
+}
+
+// clearStep is how many of its standard uncertainties a step is that is none by
+// chance.
+const clearStep = 6

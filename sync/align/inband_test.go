@@ -457,3 +457,27 @@ func TestPinMovesIdle(t *testing.T) {
 		}
 	}
 }
+
+// A pin that is low within windows and declared to be high is found out, and one
+// that is declared rightly is not.
+func TestInvertedPin(t *testing.T) {
+	xs := uneven(8)
+	for _, c := range []struct {
+		name string
+		r    pinRun
+		want bool
+	}{
+		{"wrong", pinRun{pin: high(), mute: true, spoil: func(_ int, v float64) float64 { return 2.8 - v }}, true},
+		{"right", pinRun{pin: high(), mute: true}, false},
+		{"low", pinRun{mute: true}, false},
+	} {
+		c.r.seconds, c.r.windows = 30, xs
+		line, err := Align(c.r.play(t), "usb")
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		if got := line.warned("active=low"); got != c.want {
+			t.Errorf("%s: warnings are %v", c.name, line.Warnings)
+		}
+	}
+}
