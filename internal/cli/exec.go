@@ -43,7 +43,7 @@ With -L every combination of the values is measured, in random order within each
 round. {NAME} in the command, in --prepare and in --conclude is replaced.
 
 Programs that time many operations themselves and print as they go are run whole,
-with --lines; their windows touch, and idle is what lies before and after:
+with --lines; their windows touch, and idle is the time (--lead) before and after:
 
   joulemark exec --lines openssl-speed -- openssl speed -mr -elapsed -seconds 3 ed25519
 
@@ -228,17 +228,15 @@ func (o *execFlags) listen(clock meters.HostClock, argv []string) (func(context.
 	if o.ssh != "" {
 		argv = o.over(campaign.Quote(argv))
 	}
-	host := meters.NewHost(clock)
 	return func(ctx context.Context, to record.Marks) error {
-		hello, err := mark.Append(nil, o.machine().Statement())
-		if err != nil {
-			return err
+		rest := campaign.Rest{Host: meters.NewHost(clock), Seconds: o.lead.Seconds(), Emit: to.Line}
+		// A program that makes statements itself has a clock of its own.
+		if o.lines != "jm" {
+			if err := rest.Hello(o.machine()); err != nil {
+				return err
+			}
 		}
-		// Not of the command's own source: after one line with a CRC, its lines
-		// without one would not count.
-		to.Line(run.Line{HostNs: clock(), Source: campaign.Source + "/machine", Text: hello[:len(hello)-1]})
-		pause := func() error { return host.Wait(ctx, clock()+int64(o.lead)) }
-		if err := pause(); err != nil {
+		if err := rest.Pause(ctx); err != nil {
 			return err
 		}
 		defer finish(clock, reader, to)
@@ -246,7 +244,7 @@ func (o *execFlags) listen(clock meters.HostClock, argv []string) (func(context.
 			if err := o.hear(ctx, clock, argv, reader, to); err != nil {
 				return err
 			}
-			if err := pause(); err != nil {
+			if err := rest.Pause(ctx); err != nil {
 				return err
 			}
 		}

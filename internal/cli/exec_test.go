@@ -152,7 +152,7 @@ func TestExecReadsOpenSSL(t *testing.T) {
 		if op.Net.Lo95 > truth || op.Net.Hi95 < truth {
 			t.Errorf("%s %s: %g J (%g to %g), the truth is %g", op.Alg, op.Op, op.Net.Value, op.Net.Lo95, op.Net.Hi95, truth)
 		}
-		if math.Abs(op.Net.Value/truth-1) > 0.05 {
+		if math.Abs(op.Net.Value/truth-1) > 0.08 {
 			t.Errorf("%s %s: %g J, far from %g", op.Alg, op.Op, op.Net.Value, truth)
 		}
 	}
