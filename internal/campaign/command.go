@@ -67,9 +67,6 @@ type Batch struct {
 // Source is the name of the mark source of statements that this package makes.
 const Source = "exec"
 
-// tickHz: ticks are ns.
-const tickHz = 1e9
-
 // maxBatch bounds what is kept of a window.
 const maxBatch = 1_000_000
 
@@ -77,16 +74,15 @@ const maxBatch = 1_000_000
 // the target. The windows are in random order, so that drift of the machine
 // meets all commands alike.
 func (p Commands) Run(ctx context.Context, m Machine, emit func(run.Line) error) error {
-	c := &commands{Commands: p, m: m, emit: emit, draws: rand.New(rand.NewPCG(p.Seed, 1))}
+	c := &commands{Commands: p, m: m, say: speaker{source: Source, emit: emit}, draws: rand.New(rand.NewPCG(p.Seed, 1))}
 	return c.run(ctx)
 }
 
 type commands struct {
 	Commands
 	m     Machine
-	emit  func(run.Line) error
+	say   speaker
 	draws *rand.Rand
-	seq   int64
 }
 
 func (c *commands) run(ctx context.Context) error {
@@ -98,7 +94,7 @@ func (c *commands) run(ctx context.Context) error {
 		}
 		batches[i] = n
 	}
-	if err := c.hello(); err != nil {
+	if err := c.say.hello(c.Hello, c.m.HostNs()); err != nil {
 		return err
 	}
 	if err := c.pause(ctx, c.LeadSeconds); err != nil {
@@ -230,37 +226,13 @@ func (c *commands) pause(ctx context.Context, seconds float64) error {
 	return c.m.Wait(ctx, c.m.HostNs()+int64(seconds*1e9))
 }
 
-func (c *commands) hello() error {
-	h := c.Hello
-	h.Proto, h.TickHz, h.TickBits = mark.Version, tickHz, 64
-	all, err := h.Statements()
-	if err != nil {
-		return err
-	}
-	for _, s := range all {
-		if err := c.state(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // sync ties ticks to the host clock, and returns the ticks.
 func (c *commands) sync(ctx context.Context) (int64, error) {
-	c.seq++
 	ticks, hostNs, err := c.m.Clock(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return ticks, c.stateAt(hostNs, mark.Sync{Seq: uint64(c.seq), Ticks: uint64(ticks)}.Statement())
+	return ticks, c.say.beacon(ticks, hostNs)
 }
 
-func (c *commands) state(s mark.Statement) error { return c.stateAt(c.m.HostNs(), s) }
-
-func (c *commands) stateAt(hostNs int64, s mark.Statement) error {
-	line, err := mark.Append(nil, s)
-	if err != nil {
-		return err
-	}
-	return c.emit(run.Line{HostNs: hostNs, Source: Source, Text: line[:len(line)-1]})
-}
+func (c *commands) state(s mark.Statement) error { return c.say.state(s, c.m.HostNs()) }
