@@ -336,7 +336,7 @@ func TestVirtualServesOneConnection(t *testing.T) {
 // The plan begins with the first connection, and ends by itself.
 func TestVirtualPlaysThePlan(t *testing.T) {
 	dir := t.TempDir()
-	s := startVirtual(t, "--plan", "--speed", "500", "--scenario", "three", "--target", "amd64", "--tcp", "127.0.0.1:0",
+	s := startVirtual(t, "--plan", "--speed", "100", "--scenario", "three", "--target", "amd64", "--tcp", "127.0.0.1:0",
 		"-o", filepath.Join(dir, "samples.jsonl"), "--truth", filepath.Join(dir, "truth.jsonl"))
 	c, err := net.Dial("tcp", s.log.await(t, `target on tcp:(\S+),`))
 	if err != nil {
